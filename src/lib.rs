@@ -1,1 +1,3 @@
 //! CAPTF.
+
+pub mod names;
