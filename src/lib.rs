@@ -3,6 +3,7 @@
 //! The crate is one library and one binary, `kubectl-captf`. `src` decides (pure
 //! rules and what both wings share), `operator` acts, `plugin` explains.
 
+pub mod api;
 pub mod client;
 pub mod lease;
 pub mod names;
