@@ -7,6 +7,7 @@ pub mod api;
 pub mod client;
 pub mod lease;
 pub mod names;
+pub mod owner;
 
 #[path = "../operator/mod.rs"]
 pub mod operator;
