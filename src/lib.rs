@@ -1,3 +1,4 @@
 //! CAPTF.
 
+pub mod inputs;
 pub mod names;
