@@ -1,3 +1,6 @@
 //! CAPTF.
 
+pub mod image;
+pub mod jobs;
 pub mod names;
+pub mod text;
