@@ -1,7 +1,7 @@
 //! What follows from the answer to a Job create (jobs.md §5.1).
 
 use super::facts::JobFacts;
-use super::keys;
+use crate::api::keys::annotations as keys;
 
 /// How the API server answered the create, by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,10 +8,10 @@ use crate::names::{Op, key, next_attempt};
 
 use super::backoff::FailureRun;
 use super::facts::JobFacts;
-use super::keys;
 use super::outcome::{self, LockVersion, Outcome, Reach, Reading};
 use super::pull;
 use super::result::{Plan, RunResult};
+use crate::api::keys::annotations as keys;
 
 /// Readings of finished, not bookkept Jobs by Job UID.
 pub type Readings = BTreeMap<String, Reading>;

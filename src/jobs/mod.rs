@@ -6,7 +6,6 @@ pub mod backoff;
 pub mod create;
 pub mod facts;
 pub mod history;
-pub mod keys;
 pub mod lag;
 pub mod outcome;
 pub mod pod;

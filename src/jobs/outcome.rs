@@ -3,9 +3,9 @@
 use crate::names::Op;
 
 use super::facts::{JobFacts, JobState};
-use super::keys;
 use super::pod::PodFacts;
 use super::result::{ErrorKind, NoResult, RunResult};
+use crate::api::keys::annotations as keys;
 
 /// What was seen of the end of a finished Job that is not bookkept.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,8 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use crate::names::Op;
 
 use super::facts::JobFacts;
-use super::keys;
 use super::pod::{self, PodFacts, PodPhase};
+use crate::api::keys::annotations as keys;
 
 /// Job and pull must be at least this old before anything is said or done.
 const GRACE: SignedDuration = SignedDuration::from_mins(2);
