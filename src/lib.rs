@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod client;
+pub mod inputs;
 pub mod lease;
 pub mod names;
 
