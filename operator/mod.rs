@@ -1,3 +1,6 @@
 //! The operator: it acts on what the rules of the library decide.
 
+pub mod credentials;
 pub mod leases;
+pub mod secrets;
+pub mod state;
