@@ -2,5 +2,6 @@
 
 pub mod credentials;
 pub mod leases;
+pub mod runner_rbac;
 pub mod secrets;
 pub mod state;
