@@ -15,17 +15,25 @@ use crate::jobs::outcome::LockVersion;
 use crate::lease::Wait;
 use crate::names::{JobName, Op, Suffix};
 use crate::operator::leases::{Claims, Fenced, Held, Leases, RunningJobs, Taken};
-use crate::operator::secrets::{Ensured, JobRef, Leftover, Owner, Presence, Record, RunInputs, per_run, plan_key, records};
+use crate::operator::secrets::per_run::{Ensured, JobRef, Presence};
+use crate::operator::secrets::records::Record;
+use crate::operator::secrets::{Owner, RunInputs, per_run, plan_key, records};
 
 /// What the object of a start must be able to do.
 pub trait Startable: Send {
     /// Persists block-move now, saying whose Job it is and until when it can matter, and answers
     /// whether the object's own annotations pause it.
-    fn block_move(&mut self, until: k8s_openapi::jiff::Timestamp) -> impl Future<Output = Result<bool, ApiError>> + Send;
+    fn block_move(
+        &mut self,
+        until: k8s_openapi::jiff::Timestamp,
+    ) -> impl Future<Output = Result<bool, ApiError>> + Send;
     /// Takes block-move off now.
     fn unblock_move(&mut self) -> impl Future<Output = Result<(), ApiError>> + Send;
     /// Takes `status.activeJob` off now when it names this Job.
-    fn clear_active_job(&mut self, job: &JobName) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn clear_active_job(
+        &mut self,
+        job: &JobName,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send;
 }
 
 /// What is only known once the leases are held, and goes into the Job.
@@ -121,7 +129,11 @@ impl Starter {
     ///
     /// # Errors
     /// When a request fails in a way that the table of jobs.md §5.1 makes an error of the pass.
-    pub async fn start(&self, start: &Start<'_>, object: &mut impl Startable) -> Result<Started, StartError> {
+    pub async fn start(
+        &self,
+        start: &Start<'_>,
+        object: &mut impl Startable,
+    ) -> Result<Started, StartError> {
         let held = match self.leases.take(&start.claims, start.running).await? {
             Taken::Go(held) => *held,
             Taken::Wait(wait) => return Ok(Started::Waiting(wait)),
@@ -132,7 +144,9 @@ impl Starter {
             Ok(Before::Paused) => {
                 self.leases.give_back(&start.claims).await;
                 object.unblock_move().await?;
-                return Ok(Started::Deferred("the object or its Cluster is paused".to_owned()));
+                return Ok(Started::Deferred(
+                    "the object or its Cluster is paused".to_owned(),
+                ));
             }
             Err(error) => {
                 self.leases.give_back(&start.claims).await;
@@ -175,10 +189,16 @@ impl Starter {
     }
 
     /// Steps 1 to 5: block-move, pause handshake, plan key, state lock's version.
-    async fn prepare(&self, start: &Start<'_>, object: &mut impl Startable) -> Result<Before, StartError> {
+    async fn prepare(
+        &self,
+        start: &Start<'_>,
+        object: &mut impl Startable,
+    ) -> Result<Before, StartError> {
         let namespace = start.owner.namespace();
         let until = self.access.now().saturating_add(start.claims.run.backstop);
-        let own = object.block_move(until.unwrap_or(k8s_openapi::jiff::Timestamp::MAX)).await?;
+        let own = object
+            .block_move(until.unwrap_or(k8s_openapi::jiff::Timestamp::MAX))
+            .await?;
         if own || self.cluster_paused(start).await? {
             return Ok(Before::Paused);
         }
@@ -188,8 +208,16 @@ impl Starter {
         };
         let lock = match start.op {
             Op::Apply => {
-                let lock = self.access.get(&self.access.api::<Lease>(namespace), &start.suffix.lock_lease()).await?;
-                Some(lock.map_or(LockVersion::Absent, |lock| LockVersion::At(lock.resource_version().unwrap_or_default())))
+                let lock = self
+                    .access
+                    .get(
+                        &self.access.api::<Lease>(namespace),
+                        &start.suffix.lock_lease(),
+                    )
+                    .await?;
+                Some(lock.map_or(LockVersion::Absent, |lock| {
+                    LockVersion::At(lock.resource_version().unwrap_or_default())
+                }))
             }
             _ => None,
         };
@@ -198,17 +226,22 @@ impl Starter {
 
     async fn cluster_paused(&self, start: &Start<'_>) -> Result<bool, ApiError> {
         let api = self.access.api::<Cluster>(start.owner.namespace());
-        Ok(self.access.get(&api, start.cluster).await?.is_some_and(|cluster| cluster.spec.paused))
+        Ok(self
+            .access
+            .get(&api, start.cluster)
+            .await?
+            .is_some_and(|cluster| cluster.spec.paused))
     }
 
     /// Step 6: the leases once more, and no Secret that an earlier Job of this name left.
     async fn last_checks(&self, start: &Start<'_>, held: Held) -> Result<Taken, ApiError> {
-        let taken = self.leases.ensure_fresh(&start.claims, held, start.running).await?;
+        let taken = self
+            .leases
+            .ensure_fresh(&start.claims, held, start.running)
+            .await?;
         if matches!(taken, Taken::Go(_)) {
             let job = &start.claims.run.holder;
-            match per_run::clear_leftover(&self.access, start.owner.namespace(), job).await? {
-                Leftover::None | Leftover::Deleted | Leftover::JobExists => {}
-            }
+            per_run::clear_leftover(&self.access, start.owner.namespace(), job).await?;
         }
         Ok(taken)
     }
@@ -222,23 +255,30 @@ impl Starter {
         };
         let failure = error.create_failure();
         let found = match failure {
-            CreateFailure::AlreadyExists => {
-                self.access.get(&api, start.claims.run.holder.as_str()).await.ok().flatten()
-            }
+            CreateFailure::AlreadyExists => self
+                .access
+                .get(&api, start.claims.run.holder.as_str())
+                .await
+                .ok()
+                .flatten(),
             CreateFailure::Rejected | CreateFailure::Ambiguous => None,
         };
         let facts = found.as_ref().map(JobFacts::from);
         let existing = facts.as_ref().map_or(Existing::Unreadable, Existing::Job);
         let hash = start.inputs.provenance.inputs_hash.as_str();
-        match (after_failure(failure, existing, &start.owner.uid, hash), found) {
+        match (
+            after_failure(failure, existing, &start.owner.uid, hash),
+            found,
+        ) {
             (AfterCreate::ReleaseAndFail, _) => {
                 self.leases.give_back(&start.claims).await;
                 Err(error.into())
             }
             (AfterCreate::Adopt, Some(found)) => Ok(Created::Adopted(found)),
-            (AfterCreate::Defer, _) => {
-                Ok(Created::Deferred(format!("Job {} exists and cannot be adopted", start.claims.run.holder)))
-            }
+            (AfterCreate::Defer, _) => Ok(Created::Deferred(format!(
+                "Job {} exists and cannot be adopted",
+                start.claims.run.holder
+            ))),
             (AfterCreate::Adopt | AfterCreate::KeepAndFail, _) => Err(error.into()),
         }
     }
@@ -259,25 +299,52 @@ impl Starter {
         };
         let since = match self.fence(start, &reference, held).await? {
             Fenced::Passed { since } => since,
-            Fenced::AnotherPass => return Ok(Started::Deferred("another pass works on this Job".to_owned())),
+            Fenced::AnotherPass => {
+                return Ok(Started::Deferred(
+                    "another pass works on this Job".to_owned(),
+                ));
+            }
             Fenced::Refused(why) if held.is_none() => return Ok(Started::Deferred(why)),
             Fenced::Refused(why) => return self.disarm(start, &reference, object, why).await,
         };
         if start.op == Op::Apply {
-            records::write_attempt(&self.access, start.owner, start.attempt, &reference.name, start.inputs).await?;
+            records::write_attempt(
+                &self.access,
+                start.owner,
+                start.attempt,
+                &reference.name,
+                start.inputs,
+            )
+            .await?;
         }
         self.write_secret(start, &reference, since).await?;
-        Ok(Started::Running { job: Box::new(JobFacts::from(job)) })
+        Ok(Started::Running {
+            job: Box::new(JobFacts::from(job)),
+        })
     }
 
-    async fn fence(&self, start: &Start<'_>, job: &JobRef, held: Option<&Held>) -> Result<Fenced, ApiError> {
+    async fn fence(
+        &self,
+        start: &Start<'_>,
+        job: &JobRef,
+        held: Option<&Held>,
+    ) -> Result<Fenced, ApiError> {
         let paused = || self.cluster_paused(start).boxed();
-        self.leases.fence(&start.claims, &job.uid, held, start.running, &paused).await
+        self.leases
+            .fence(&start.claims, &job.uid, held, start.running, &paused)
+            .await
     }
 
     /// The Secret, within the ten seconds that the fence holds; later, only behind a second fence.
-    async fn write_secret(&self, start: &Start<'_>, job: &JobRef, since: Instant) -> Result<(), StartError> {
-        let changed = || StartError::JobChanged { job: job.name.clone() };
+    async fn write_secret(
+        &self,
+        start: &Start<'_>,
+        job: &JobRef,
+        since: Instant,
+    ) -> Result<(), StartError> {
+        let changed = || StartError::JobChanged {
+            job: job.name.clone(),
+        };
         if Fenced::expired(since) {
             let api = self.access.api::<Job>(&job.namespace);
             let live = self.access.get(&api, job.name.as_str()).await?;
@@ -286,7 +353,9 @@ impl Starter {
             }
             match self.fence(start, job, None).await? {
                 Fenced::Passed { since } if !Fenced::expired(since) => {}
-                Fenced::Passed { .. } | Fenced::Refused(_) | Fenced::AnotherPass => return Err(changed()),
+                Fenced::Passed { .. } | Fenced::Refused(_) | Fenced::AnotherPass => {
+                    return Err(changed());
+                }
             }
         }
         match per_run::ensure(&self.access, job, start.inputs).await? {
@@ -307,7 +376,10 @@ impl Starter {
         if per_run::presence(&self.access, job).await? != Presence::Own {
             object.clear_active_job(&job.name).await?;
             let api = self.access.api::<Job>(&job.namespace);
-            let deleted = self.access.delete(&api, job.name.as_str(), &Guard::uid(&job.uid)).await?;
+            let deleted = self
+                .access
+                .delete(&api, job.name.as_str(), &Guard::uid(&job.uid))
+                .await?;
             if matches!(deleted, Deletion::Deleted | Deletion::Gone) {
                 self.leases.give_back(&start.claims).await;
             }

@@ -9,9 +9,9 @@ use crate::api::capi::Cluster;
 use crate::api::conditions::{DependenciesReady, State as _, Verdict};
 use crate::api::keys::annotations;
 use crate::inputs::{
-    CanonicalError, ClusterInputs, ClusterNetwork, CommonInputs, Endpoint, EndpointSource, Inputs, RecordedClusterInputs,
-    RenderError, Rendered, Role, SourceChange, VariableSource, Variables, VariablesError, endpoint_input, inputs_hash,
-    latch_initialized, render,
+    CanonicalError, ClusterInputs, ClusterNetwork, CommonInputs, Endpoint, EndpointSource, Inputs,
+    RecordedClusterInputs, RenderError, Rendered, Role, SourceChange, VariableSource, Variables,
+    VariablesError, endpoint_input, inputs_hash, latch_initialized, render,
 };
 use crate::names::InputsHash;
 
@@ -76,7 +76,10 @@ pub fn build(
             cluster_name: cluster.name_any(),
             cluster_namespace: cluster.namespace().unwrap_or_default(),
             object: object.key(),
-            template: object.annotation(annotations::CLONED_FROM_NAME).unwrap_or_default().to_owned(),
+            template: object
+                .annotation(annotations::CLONED_FROM_NAME)
+                .unwrap_or_default()
+                .to_owned(),
         },
         control_plane_endpoint: endpoint.value,
         kubernetes_version: kubernetes_version(cluster),
