@@ -2,3 +2,4 @@
 
 pub mod inputs;
 pub mod names;
+pub mod state;
