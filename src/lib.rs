@@ -1,5 +1,18 @@
-//! CAPTF.
+//! CAPTF: Cluster API on any infrastructure that Terraform or OpenTofu can reach.
+//!
+//! The crate is one library and one binary, `kubectl-captf`. `src` decides (pure
+//! rules and what both wings share), `operator` acts, `plugin` explains.
 
+pub mod api;
+pub mod client;
+pub mod image;
 pub mod inputs;
+pub mod jobs;
+pub mod lease;
 pub mod names;
+pub mod owner;
 pub mod state;
+pub mod text;
+
+#[path = "../operator/mod.rs"]
+pub mod operator;
