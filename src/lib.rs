@@ -5,5 +5,13 @@
 
 pub mod api;
 pub mod client;
+pub mod image;
+pub mod inputs;
+pub mod jobs;
 pub mod lease;
 pub mod names;
+pub mod owner;
+pub mod text;
+
+#[path = "../operator/mod.rs"]
+pub mod operator;

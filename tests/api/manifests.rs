@@ -2,8 +2,6 @@
 //!
 //! `UPDATE=1 cargo test --test it api::manifests` rewrites the generated ones.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{
     fs,
     path::{Path, PathBuf},

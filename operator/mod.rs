@@ -1,0 +1,3 @@
+//! The operator: it acts on what the rules of the library decide.
+
+pub mod leases;
