@@ -13,6 +13,9 @@ use super::{TerraformCluster, TerraformClusterIdentity, TerraformPlan, VERSION, 
 /// Value of the provider label (capi.md §1).
 const PROVIDER: &str = "infrastructure-terraform";
 
+/// Pattern of a quantity (api.md §4).
+const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+
 /// One printer column; a wide one is shown with `-o wide` only (api.md §1).
 struct Column {
     name: &'static str,
@@ -227,7 +230,8 @@ fn printer_column(column: &Column) -> Value {
 }
 
 /// Takes away what the schema generator adds for `Option` and defaults, here and in every schema
-/// below. A `null` then becomes an absent field instead of being stored.
+/// below: a `null` then becomes an absent field instead of being stored. Completes quantities, the
+/// only values that are integers or strings, whose types the generator drops.
 fn clean(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else {
         return;
@@ -246,6 +250,13 @@ fn clean(schema: &mut Value) {
     }
     if let Some(Value::String(description)) = object.get_mut("description") {
         *description = without_references(description);
+    }
+    if object.contains_key("x-kubernetes-int-or-string") {
+        object.insert(
+            "anyOf".to_owned(),
+            json!([{ "type": "integer" }, { "type": "string" }]),
+        );
+        object.insert("pattern".to_owned(), json!(QUANTITY));
     }
     for child in subschemas(object) {
         clean(child);
@@ -278,4 +289,150 @@ fn without_references(description: &str) -> String {
     }
     text.push_str(rest);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// Every schema of every kind with its path.
+    fn schemas() -> Vec<(String, Value)> {
+        let mut found = Vec::new();
+        for crd in all().unwrap() {
+            let root = serde_json::to_value(&crd.spec.versions[0].schema).unwrap();
+            collect(&crd.spec.names.kind, &root["openAPIV3Schema"], &mut found);
+        }
+        found
+    }
+
+    fn collect(path: &str, schema: &Value, found: &mut Vec<(String, Value)>) {
+        found.push((path.to_owned(), schema.clone()));
+        if let Some(properties) = schema["properties"].as_object() {
+            for (name, property) in properties {
+                collect(&format!("{path}.{name}"), property, found);
+            }
+        }
+        for keyword in ["items", "additionalProperties"] {
+            if schema[keyword].is_object() {
+                collect(&format!("{path}.{keyword}"), &schema[keyword], found);
+            }
+        }
+    }
+
+    fn at(path: &str) -> Value {
+        schemas()
+            .into_iter()
+            .find(|(found, _)| found == path)
+            .unwrap()
+            .1
+    }
+
+    #[test]
+    fn no_schema_is_nullable_or_titled() {
+        for (path, schema) in schemas() {
+            assert_eq!(schema.get("nullable"), None, "{path}");
+            assert_eq!(schema.get("title"), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_kubernetes_own_types_have_defaults() {
+        for (path, schema) in schemas() {
+            let allowed = [
+                "KeyRef.name",
+                "KeyRef.optional",
+                "imagePullSecrets.items.name",
+            ];
+            assert!(
+                schema.get("default").is_none() || allowed.iter().any(|end| path.ends_with(end)),
+                "{path}"
+            );
+        }
+        let name = at("TerraformCluster.spec.jobs.env.items.valueFrom.secretKeyRef.name");
+        assert_eq!(name["default"], "");
+        let optional = at("TerraformCluster.spec.jobs.env.items.valueFrom.fileKeyRef.optional");
+        assert_eq!(optional["default"], false);
+    }
+
+    #[test]
+    fn every_list_says_how_it_merges() {
+        for (path, schema) in schemas() {
+            if schema["type"] == "array" {
+                assert!(schema["x-kubernetes-list-type"].is_string(), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_integer_has_an_enforced_format() {
+        for (path, schema) in schemas() {
+            if schema["type"] == "integer" {
+                let format = schema["format"].as_str().unwrap_or_default();
+                assert!(["int32", "int64"].contains(&format), "{path}: {format:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_status_holds_at_least_one_property() {
+        for kind in [
+            "TerraformCluster",
+            "TerraformClusterIdentity",
+            "TerraformPlan",
+        ] {
+            assert_eq!(
+                at(&format!("{kind}.status"))["minProperties"],
+                1.0,
+                "{kind}"
+            );
+        }
+    }
+
+    #[test]
+    fn quantities_are_integers_or_strings_of_their_pattern() {
+        let limit = at("TerraformCluster.spec.jobs.resources.limits.additionalProperties");
+        assert_eq!(limit["x-kubernetes-int-or-string"], true);
+        assert_eq!(
+            limit["anyOf"],
+            json!([{ "type": "integer" }, { "type": "string" }])
+        );
+        assert!(limit["pattern"].as_str().unwrap().starts_with(r"^(\+|-)?"));
+        assert_eq!(limit.get("type"), None);
+    }
+
+    #[test]
+    fn descriptions_do_not_cite_the_specification() {
+        for (path, schema) in schemas() {
+            let description = schema["description"].as_str().unwrap_or_default();
+            assert!(!description.contains(".md"), "{path}: {description}");
+        }
+    }
+
+    #[test]
+    fn every_own_field_is_described() {
+        let embedded = [
+            "env",
+            "resources",
+            "ecurityContext",
+            "imagePullSecrets",
+            "selector",
+            "metadata",
+        ];
+        for (path, schema) in schemas() {
+            let own = !embedded.iter().any(|name| path.contains(name))
+                && !path.ends_with(".items")
+                && !path.ends_with(".additionalProperties");
+            assert!(!own || schema["description"].is_string(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_crd_fits_a_client_side_apply() {
+        for crd in all().unwrap() {
+            let size = serde_json::to_string(&crd).unwrap().len();
+            assert!(size < 200_000, "{}: {size} bytes", crd.spec.names.kind);
+        }
+    }
 }

@@ -3,9 +3,6 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Pattern of a quantity (api.md §4).
-const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
-
 /// How server-side apply merges a list or an object.
 enum Merge {
     /// The list is replaced as a whole.
@@ -16,8 +13,8 @@ enum Merge {
     ListBy(&'static str),
 }
 
-/// The full schema of the Kubernetes type `K`: with the list and map types, defaults and quantity
-/// rules that the compiled schema leaves out, and without its long descriptions.
+/// The full schema of the Kubernetes type `K`: with the list and map types and the defaults that
+/// the compiled schema leaves out, and without its long descriptions.
 pub(crate) fn schema<K: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = K::json_schema(generator).to_value();
     complete(&mut schema, &K::schema_name());
@@ -30,13 +27,6 @@ fn complete(schema: &mut Value, name: &str) {
         return;
     };
     object.remove("description");
-    if object.contains_key("x-kubernetes-int-or-string") {
-        object.insert(
-            "anyOf".to_owned(),
-            json!([{ "type": "integer" }, { "type": "string" }]),
-        );
-        object.insert("pattern".to_owned(), json!(QUANTITY));
-    }
     match merge(name) {
         Some(Merge::AtomicList) => {
             object.insert("x-kubernetes-list-type".to_owned(), json!("atomic"));
