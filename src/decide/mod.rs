@@ -2,6 +2,7 @@
 //! lifecycle.md §12).
 
 mod apply;
+mod guard;
 mod kinds;
 mod reason;
 mod schedule;
@@ -15,6 +16,7 @@ use crate::api::PlanReason;
 use crate::jobs::backoff::{self, FailedLimit, FailureRun};
 use crate::names::{InputsHash, Kind, Op};
 
+pub use guard::guard;
 pub use kinds::{is_mutable, refreshes_after_apply};
 pub use reason::{ApprovalWait, Cause, Reason};
 
