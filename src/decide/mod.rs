@@ -3,6 +3,7 @@
 
 mod applied;
 mod apply;
+mod guard;
 mod kinds;
 mod reason;
 mod schedule;
@@ -16,7 +17,11 @@ use crate::api::PlanReason;
 use crate::jobs::backoff::{self, FailedLimit, FailureRun};
 use crate::names::{InputsHash, Kind, Op};
 
+<<<<<<< HEAD
 pub use applied::{InputsView, inputs_applied, reconciling};
+=======
+pub use guard::guard;
+>>>>>>> jobs
 pub use kinds::{is_mutable, refreshes_after_apply};
 pub use reason::{ApprovalWait, Cause, Reason};
 
