@@ -1,4 +1,6 @@
 //! The one integration test binary.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod bed;
 mod house;
+mod testbed;
