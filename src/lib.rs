@@ -6,3 +6,6 @@
 pub mod client;
 pub mod lease;
 pub mod names;
+
+#[path = "../operator/mod.rs"]
+pub mod operator;

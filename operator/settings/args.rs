@@ -58,12 +58,19 @@ impl ManagerArgs {
     pub fn flag_lines(&self) -> Vec<String> {
         let mut specs: Vec<&FlagSpec> = flags::ALL.iter().collect();
         specs.sort_by_key(|spec| spec.name);
-        specs.into_iter().map(|spec| format!("FLAG: --{}={:?}", spec.name, (spec.show)(&self.texts(spec)))).collect()
+        specs
+            .into_iter()
+            .map(|spec| format!("FLAG: --{}={:?}", spec.name, (spec.show)(&self.texts(spec))))
+            .collect()
     }
 
     /// The positional arguments that are not empty; the manager takes none.
     pub(super) fn unexpected_arguments(&self) -> Vec<&str> {
-        self.arguments.iter().map(String::as_str).filter(|argument| !argument.is_empty()).collect()
+        self.arguments
+            .iter()
+            .map(String::as_str)
+            .filter(|argument| !argument.is_empty())
+            .collect()
     }
 
     /// Whether the command line names the flag, with whatever value.
@@ -73,12 +80,19 @@ impl ManagerArgs {
 
     pub(super) fn parse<T: FlagValue>(&self, flag: &Flag<T>) -> Result<T, InvalidValue> {
         let texts = self.texts(&flag.spec);
-        T::parse(&texts).map_err(|why| InvalidValue { name: flag.spec.name, text: texts.join(","), why })
+        T::parse(&texts).map_err(|why| InvalidValue {
+            name: flag.spec.name,
+            text: texts.join(","),
+            why,
+        })
     }
 
     /// What was given for a flag, or its default; never empty.
     fn texts(&self, spec: &FlagSpec) -> Vec<&str> {
-        self.given.get(spec.name).map_or_else(|| vec![spec.default], |texts| texts.iter().map(String::as_str).collect())
+        self.given.get(spec.name).map_or_else(
+            || vec![spec.default],
+            |texts| texts.iter().map(String::as_str).collect(),
+        )
     }
 }
 
@@ -113,8 +127,15 @@ impl clap::FromArgMatches for ManagerArgs {
 
 impl clap::Args for ManagerArgs {
     fn augment_args(command: Command) -> Command {
-        let arguments = Arg::new(ARGUMENTS).num_args(0..).action(ArgAction::Append).hide(true);
-        flags::ALL.iter().map(clap_arg).fold(command, Command::arg).arg(arguments)
+        let arguments = Arg::new(ARGUMENTS)
+            .num_args(0..)
+            .action(ArgAction::Append)
+            .hide(true);
+        flags::ALL
+            .iter()
+            .map(clap_arg)
+            .fold(command, Command::arg)
+            .arg(arguments)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -139,7 +160,13 @@ fn clap_arg(spec: &FlagSpec) -> Arg {
         Some(short) => arg.short(short),
         None => arg,
     };
-    if spec.boolean { arg.num_args(0..=1).require_equals(true).default_missing_value("true") } else { arg.num_args(1) }
+    if spec.boolean {
+        arg.num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+    } else {
+        arg.num_args(1)
+    }
 }
 
 /// `_` is accepted for `-` in flag names (manager.md §1): rewrites the names of `--long_flags`, nothing else.

@@ -10,8 +10,8 @@ use super::flags::{self, Flag};
 use super::image;
 use super::values::{FlagValue, GateMap, Quantity};
 use super::{
-    Concurrency, Diagnostics, Election, ImageInspection, InvalidFlags, JobLimits, ListenAddress, LogFormat, LoggingSettings, Runner,
-    TlsSettings, TlsVersion, WatchScope, WebhookServing,
+    Concurrency, Diagnostics, Election, ImageInspection, InvalidFlags, JobLimits, ListenAddress,
+    LogFormat, LoggingSettings, Runner, TlsSettings, TlsVersion, WatchScope, WebhookServing,
 };
 
 /// Webhook port that 0 stands for, as in the manager this one replaces.
@@ -51,7 +51,13 @@ const CIPHER_SUITES: [&str; 27] = [
 /// P-256, P-384, P-521, X25519, and the three hybrids with ML-KEM.
 const KEY_EXCHANGE_GROUPS: [u16; 7] = [23, 24, 25, 29, 4587, 4588, 4589];
 
-const FEATURE_GATES: [&str; 5] = ["AllAlpha", "AllBeta", "ContextualLogging", "LoggingAlphaOptions", "LoggingBetaOptions"];
+const FEATURE_GATES: [&str; 5] = [
+    "AllAlpha",
+    "AllBeta",
+    "ContextualLogging",
+    "LoggingAlphaOptions",
+    "LoggingBetaOptions",
+];
 
 /// Reads flags one by one and remembers what is wrong with them.
 pub(super) struct Checker<'a> {
@@ -65,13 +71,26 @@ impl<'a> Checker<'a> {
         let warnings = flags::ALL
             .iter()
             .filter(|spec| args.names(spec))
-            .filter_map(|spec| Some(format!("--{} has no effect: {}", spec.name, spec.no_effect?)))
+            .filter_map(|spec| {
+                Some(format!(
+                    "--{} has no effect: {}",
+                    spec.name, spec.no_effect?
+                ))
+            })
             .collect();
-        Self { args, violations: Vec::new(), warnings }
+        Self {
+            args,
+            violations: Vec::new(),
+            warnings,
+        }
     }
 
     pub(super) fn verdict(self) -> Result<(), InvalidFlags> {
-        if self.violations.is_empty() { Ok(()) } else { Err(InvalidFlags(self.violations)) }
+        if self.violations.is_empty() {
+            Ok(())
+        } else {
+            Err(InvalidFlags(self.violations))
+        }
     }
 
     pub(super) fn take_warnings(&mut self) -> Vec<String> {
@@ -110,7 +129,10 @@ impl<'a> Checker<'a> {
             Err(invalid) => self.refuse(invalid.to_string()),
             Ok(duration) => match duration.unsigned().filter(|length| !length.is_zero()) {
                 Some(length) => return length,
-                None => self.refuse(format!("--{} must be longer than 0, is {duration}", flag.spec.name)),
+                None => self.refuse(format!(
+                    "--{} must be longer than 0, is {duration}",
+                    flag.spec.name
+                )),
             },
         }
         Duration::from_secs(1)
@@ -120,7 +142,10 @@ impl<'a> Checker<'a> {
     pub(super) fn count(&mut self, flag: &Flag<i64>) -> u32 {
         match self.args.parse(flag) {
             Err(invalid) => self.refuse(invalid.to_string()),
-            Ok(number) if number < 0 => self.refuse(format!("--{} must be 0 or more, is {number}", flag.spec.name)),
+            Ok(number) if number < 0 => self.refuse(format!(
+                "--{} must be 0 or more, is {number}",
+                flag.spec.name
+            )),
             // More than four billion of anything counted here is as good as that many.
             Ok(number) => return u32::try_from(number).unwrap_or(u32::MAX),
         }
@@ -132,7 +157,10 @@ impl<'a> Checker<'a> {
             Err(invalid) => self.refuse(invalid.to_string()),
             Ok(number) => match usize::try_from(number).ok().and_then(NonZeroUsize::new) {
                 Some(workers) => return workers,
-                None => self.refuse(format!("--{} must be 1 or more, is {number}", flag.spec.name)),
+                None => self.refuse(format!(
+                    "--{} must be 1 or more, is {number}",
+                    flag.spec.name
+                )),
             },
         }
         NonZeroUsize::MIN
@@ -145,13 +173,19 @@ impl<'a> Checker<'a> {
         }
         let address = listen_address(&text);
         if address.is_none() {
-            self.refuse(format!("--{}: {text:?} is not an address such as :8443 or 127.0.0.1:8443", flag.spec.name));
+            self.refuse(format!(
+                "--{}: {text:?} is not an address such as :8443 or 127.0.0.1:8443",
+                flag.spec.name
+            ));
         }
         address
     }
 
     pub(super) fn scope(&mut self) -> WatchScope {
-        WatchScope { namespace: self.optional(&flags::NAMESPACE), filter: self.optional(&flags::WATCH_FILTER) }
+        WatchScope {
+            namespace: self.optional(&flags::NAMESPACE),
+            filter: self.optional(&flags::WATCH_FILTER),
+        }
     }
 
     pub(super) fn concurrency(&mut self) -> Concurrency {
@@ -186,7 +220,9 @@ impl<'a> Checker<'a> {
             ));
         }
         if retry <= GoDuration::ZERO {
-            self.refuse(format!("--leader-elect-retry-period must be longer than 0, is {retry}"));
+            self.refuse(format!(
+                "--leader-elect-retry-period must be longer than 0, is {retry}"
+            ));
         }
         Some(Election {
             lease_duration: lease.unsigned()?,
@@ -200,7 +236,10 @@ impl<'a> Checker<'a> {
         let port = match self.value(&flags::WEBHOOK_PORT) {
             0 => DEFAULT_WEBHOOK_PORT,
             number => u16::try_from(number).unwrap_or_else(|_| {
-                self.refuse(format!("--{} must be a TCP port, is {number}", flags::WEBHOOK_PORT.spec.name));
+                self.refuse(format!(
+                    "--{} must be a TCP port, is {number}",
+                    flags::WEBHOOK_PORT.spec.name
+                ));
                 DEFAULT_WEBHOOK_PORT
             }),
         };
@@ -215,14 +254,20 @@ impl<'a> Checker<'a> {
     pub(super) fn runner(&mut self, manager_image: Option<String>) -> Runner {
         let events = self.value(&flags::RUNNER_EVENTS);
         let given = self.optional(&flags::RUNNER_IMAGE);
-        let source = if given.is_some() { "--runner-image" } else { "$CAPTF_MANAGER_IMAGE" };
+        let source = if given.is_some() {
+            "--runner-image"
+        } else {
+            "$CAPTF_MANAGER_IMAGE"
+        };
         let image = given.or(manager_image).unwrap_or_default();
         if image.is_empty() {
             self.refuse(
                 "--runner-image is empty and the environment variable CAPTF_MANAGER_IMAGE is not set: name the image that holds /runner in one of them",
             );
         } else if let Err(why) = image::check_reference(&image) {
-            self.refuse(format!("{source}: {image:?} is not an image reference: {why}"));
+            self.refuse(format!(
+                "{source}: {image:?} is not an image reference: {why}"
+            ));
         }
         Runner { image, events }
     }
@@ -240,10 +285,15 @@ impl<'a> Checker<'a> {
         for entry in self.value(&flags::INSPECT_REGISTRIES) {
             match image::registry_host(&entry) {
                 Ok(host) => allowed_registries.extend(host),
-                Err(why) => self.refuse(format!("--image-inspect-allowed-registries: {entry:?} is not a registry host: {why}")),
+                Err(why) => self.refuse(format!(
+                    "--image-inspect-allowed-registries: {entry:?} is not a registry host: {why}"
+                )),
             }
         }
-        ImageInspection { allow_private_registries, allowed_registries }
+        ImageInspection {
+            allow_private_registries,
+            allowed_registries,
+        }
     }
 
     pub(super) fn diagnostics(&mut self) -> Option<Diagnostics> {
@@ -266,17 +316,31 @@ impl<'a> Checker<'a> {
             }
         };
         let cipher_suites = self.value(&flags::TLS_CIPHER_SUITES);
-        for suite in cipher_suites.iter().filter(|suite| !CIPHER_SUITES.contains(&suite.as_str())) {
-            self.refuse(format!("--tls-cipher-suites: {suite:?} is not a known cipher suite"));
+        for suite in cipher_suites
+            .iter()
+            .filter(|suite| !CIPHER_SUITES.contains(&suite.as_str()))
+        {
+            self.refuse(format!(
+                "--tls-cipher-suites: {suite:?} is not a known cipher suite"
+            ));
         }
         let mut groups = Vec::new();
         for number in self.value(&flags::TLS_CURVES) {
-            match u16::try_from(number).ok().filter(|group| KEY_EXCHANGE_GROUPS.contains(group)) {
+            match u16::try_from(number)
+                .ok()
+                .filter(|group| KEY_EXCHANGE_GROUPS.contains(group))
+            {
                 Some(group) => groups.push(group),
-                None => self.refuse(format!("--tls-curve-preferences: {number} is not a known key exchange group")),
+                None => self.refuse(format!(
+                    "--tls-curve-preferences: {number} is not a known key exchange group"
+                )),
             }
         }
-        TlsSettings { min_version, cipher_suites, groups }
+        TlsSettings {
+            min_version,
+            cipher_suites,
+            groups,
+        }
     }
 
     /// The logging flags, with the rules of Kubernetes' component logging.
@@ -285,7 +349,9 @@ impl<'a> Checker<'a> {
             "text" => LogFormat::Text,
             "json" => LogFormat::Json,
             other => {
-                self.refuse(format!("--logging-format: {other:?} is neither text nor json"));
+                self.refuse(format!(
+                    "--logging-format: {other:?} is neither text nor json"
+                ));
                 LogFormat::Text
             }
         };
@@ -302,37 +368,62 @@ impl<'a> Checker<'a> {
         }
         for flag in [&flags::LOG_JSON_INFO_BUFFER, &flags::LOG_TEXT_INFO_BUFFER] {
             let Quantity(size) = self.value(flag);
-            self.needs_alpha(flag.spec.name, size.contains(|c: char| ('1'..='9').contains(&c)), gates);
+            self.needs_alpha(
+                flag.spec.name,
+                size.contains(|c: char| ('1'..='9').contains(&c)),
+                gates,
+            );
         }
         LoggingSettings { format, verbosity }
     }
 
     fn needs_alpha(&mut self, name: &str, changed: bool, gates: LoggingGates) {
         if changed && !gates.alpha_options {
-            self.refuse(format!("--{name} needs the feature gate LoggingAlphaOptions"));
+            self.refuse(format!(
+                "--{name} needs the feature gate LoggingAlphaOptions"
+            ));
         }
     }
 
     fn vmodule(&mut self, format: LogFormat) {
         let text = self.value(&flags::VMODULE);
-        let patterns: Vec<&str> = text.split(',').filter(|pattern| !pattern.is_empty()).collect();
+        let patterns: Vec<&str> = text
+            .split(',')
+            .filter(|pattern| !pattern.is_empty())
+            .collect();
         if !patterns.is_empty() && format == LogFormat::Json {
             self.refuse("--vmodule works with --logging-format=text only");
         }
         for pattern in patterns {
-            let valid = pattern.split_once('=').is_some_and(|(file, level)| !file.is_empty() && level.parse::<u32>().is_ok());
+            let valid = pattern
+                .split_once('=')
+                .is_some_and(|(file, level)| !file.is_empty() && level.parse::<u32>().is_ok());
             if !valid {
-                self.refuse(format!("--vmodule: {pattern:?} is not of the form pattern=N"));
+                self.refuse(format!(
+                    "--vmodule: {pattern:?} is not of the form pattern=N"
+                ));
             }
         }
     }
 
     fn feature_gates(&mut self) -> LoggingGates {
         let GateMap(gates) = self.value(&flags::FEATURE_GATES);
-        for name in gates.keys().filter(|name| !FEATURE_GATES.contains(&name.as_str())) {
-            self.refuse(format!("--feature-gates: there is no gate {name:?}; known are {}", FEATURE_GATES.join(", ")));
+        for name in gates
+            .keys()
+            .filter(|name| !FEATURE_GATES.contains(&name.as_str()))
+        {
+            self.refuse(format!(
+                "--feature-gates: there is no gate {name:?}; known are {}",
+                FEATURE_GATES.join(", ")
+            ));
         }
-        let on = |name: &str, all: &str, default: bool| gates.get(name).or_else(|| gates.get(all)).copied().unwrap_or(default);
+        let on = |name: &str, all: &str, default: bool| {
+            gates
+                .get(name)
+                .or_else(|| gates.get(all))
+                .copied()
+                .unwrap_or(default)
+        };
         LoggingGates {
             alpha_options: on("LoggingAlphaOptions", "AllAlpha", false),
             beta_options: on("LoggingBetaOptions", "AllBeta", true),
@@ -340,8 +431,14 @@ impl<'a> Checker<'a> {
     }
 
     /// `system:serviceaccount:<namespace>:<name>` when the environment names both (manager.md §1.2).
-    pub(super) fn manager_user(&mut self, namespace: Option<String>, account: Option<String>) -> Option<String> {
-        let user = namespace.zip(account).map(|(namespace, account)| format!("system:serviceaccount:{namespace}:{account}"));
+    pub(super) fn manager_user(
+        &mut self,
+        namespace: Option<String>,
+        account: Option<String>,
+    ) -> Option<String> {
+        let user = namespace
+            .zip(account)
+            .map(|(namespace, account)| format!("system:serviceaccount:{namespace}:{account}"));
         if user.is_none() {
             self.warn(
                 "POD_NAMESPACE or SERVICE_ACCOUNT_NAME is not set, so the manager does not know its own user: \
@@ -366,5 +463,8 @@ fn listen_address(text: &str) -> Option<ListenAddress> {
         None if host.contains(':') => return None,
         None => host,
     };
-    Some(ListenAddress { host: Some(host.to_owned()).filter(|host| !host.is_empty()), port })
+    Some(ListenAddress {
+        host: Some(host.to_owned()).filter(|host| !host.is_empty()),
+        port,
+    })
 }

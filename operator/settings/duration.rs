@@ -53,15 +53,25 @@ impl FromStr for GoDuration {
         }
         let mut total = 0_i128;
         while !rest.is_empty() {
-            let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let number_end = rest
+                .find(|c: char| !c.is_ascii_digit() && c != '.')
+                .unwrap_or(rest.len());
             let (number, after) = rest.split_at(number_end);
-            let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+            let unit_end = after
+                .find(|c: char| c.is_ascii_digit() || c == '.')
+                .unwrap_or(after.len());
             let (unit, after) = after.split_at(unit_end);
             if unit.is_empty() {
-                return Err(if number.is_empty() { InvalidDuration::Syntax } else { InvalidDuration::MissingUnit(number.to_owned()) });
+                return Err(if number.is_empty() {
+                    InvalidDuration::Syntax
+                } else {
+                    InvalidDuration::MissingUnit(number.to_owned())
+                });
             }
             let unit = unit_nanos(unit).ok_or(InvalidDuration::Syntax)?;
-            total = total.checked_add(scaled(number, unit)?).ok_or(InvalidDuration::TooLong)?;
+            total = total
+                .checked_add(scaled(number, unit)?)
+                .ok_or(InvalidDuration::TooLong)?;
             if total > i128::from(i64::MAX) {
                 return Err(InvalidDuration::TooLong);
             }
@@ -89,7 +99,11 @@ fn scaled(number: &str, unit: i128) -> Result<i128, InvalidDuration> {
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return Err(InvalidDuration::Syntax);
     }
-    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| InvalidDuration::TooLong)? };
+    let whole: i128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().map_err(|_| InvalidDuration::TooLong)?
+    };
     let mut nanos = whole.checked_mul(unit).ok_or(InvalidDuration::TooLong)?;
     let mut place = unit;
     for digit in fraction.chars() {
@@ -168,7 +182,10 @@ mod tests {
     #[case("100µs", Duration::from_micros(100))]
     #[case("2m0.5s", Duration::from_millis(120_500))]
     fn go_durations_parse(#[case] text: &str, #[case] expected: Duration) {
-        assert_eq!(text.parse::<GoDuration>().unwrap().unsigned().unwrap(), expected);
+        assert_eq!(
+            text.parse::<GoDuration>().unwrap().unsigned().unwrap(),
+            expected
+        );
     }
 
     #[rstest]
@@ -186,13 +203,22 @@ mod tests {
 
     #[test]
     fn a_number_without_a_unit_says_so() {
-        assert_eq!("15".parse::<GoDuration>(), Err(InvalidDuration::MissingUnit("15".to_owned())));
+        assert_eq!(
+            "15".parse::<GoDuration>(),
+            Err(InvalidDuration::MissingUnit("15".to_owned()))
+        );
     }
 
     #[test]
     fn more_than_292_years_is_refused() {
-        assert_eq!("2562048h".parse::<GoDuration>(), Err(InvalidDuration::TooLong));
-        assert_eq!("99999999999999999999999999999999999999999999h".parse::<GoDuration>(), Err(InvalidDuration::TooLong));
+        assert_eq!(
+            "2562048h".parse::<GoDuration>(),
+            Err(InvalidDuration::TooLong)
+        );
+        assert_eq!(
+            "99999999999999999999999999999999999999999999h".parse::<GoDuration>(),
+            Err(InvalidDuration::TooLong)
+        );
     }
 
     #[test]

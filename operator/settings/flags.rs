@@ -44,7 +44,12 @@ pub(super) struct Flag<T> {
 }
 
 impl<T: FlagValue> Flag<T> {
-    const fn new(group: &'static str, name: &'static str, default: &'static str, help: &'static str) -> Self {
+    const fn new(
+        group: &'static str,
+        name: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
         let spec = FlagSpec {
             name,
             short: None,
@@ -56,7 +61,10 @@ impl<T: FlagValue> Flag<T> {
             placeholder: T::PLACEHOLDER,
             show: show::<T>,
         };
-        Self { spec, value: PhantomData }
+        Self {
+            spec,
+            value: PhantomData,
+        }
     }
 
     const fn short(mut self, short: char) -> Self {
@@ -71,33 +79,73 @@ impl<T: FlagValue> Flag<T> {
 }
 
 fn show<T: FlagValue>(texts: &[&str]) -> String {
-    T::parse(texts).map_or_else(|_| texts.last().copied().unwrap_or_default().to_owned(), |value| value.show())
+    T::parse(texts).map_or_else(
+        |_| texts.last().copied().unwrap_or_default().to_owned(),
+        |value| value.show(),
+    )
 }
 
-pub(super) const NAMESPACE: Flag<String> =
-    Flag::new(group::GENERIC, "namespace", "", "Watch this namespace only; all when empty. TerraformClusterIdentities are watched everywhere");
+pub(super) const NAMESPACE: Flag<String> = Flag::new(
+    group::GENERIC,
+    "namespace",
+    "",
+    "Watch this namespace only; all when empty. TerraformClusterIdentities are watched everywhere",
+);
 pub(super) const WATCH_FILTER: Flag<String> = Flag::new(
     group::GENERIC,
     "watch-filter",
     "",
     "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value; all when empty",
 );
-pub(super) const SYNC_PERIOD: Flag<GoDuration> =
-    Flag::new(group::GENERIC, "sync-period", "10m", "How often every known object is reconciled again and orphans are swept");
-pub(super) const CLUSTER_CONCURRENCY: Flag<i64> =
-    Flag::new(group::GENERIC, "terraformcluster-concurrency", "10", "TerraformClusters reconciled at once");
-pub(super) const MACHINE_CONCURRENCY: Flag<i64> =
-    Flag::new(group::GENERIC, "terraformmachine-concurrency", "10", "TerraformMachines reconciled at once");
-pub(super) const MACHINE_POOL_CONCURRENCY: Flag<i64> =
-    Flag::new(group::GENERIC, "terraformmachinepool-concurrency", "10", "TerraformMachinePools reconciled at once");
-pub(super) const MACHINE_TEMPLATE_CONCURRENCY: Flag<i64> =
-    Flag::new(group::GENERIC, "terraformmachinetemplate-concurrency", "10", "TerraformMachineTemplates reconciled at once");
-pub(super) const IDENTITY_CONCURRENCY: Flag<i64> =
-    Flag::new(group::GENERIC, "terraformclusteridentity-concurrency", "4", "TerraformClusterIdentities reconciled at once");
-pub(super) const HEALTH_ADDR: Flag<String> =
-    Flag::new(group::GENERIC, "health-addr", ":9440", "Address that serves /healthz and /readyz; off when empty or 0");
-pub(super) const PROFILER_ADDRESS: Flag<String> =
-    Flag::new(group::GENERIC, "profiler-address", "", "Address of a Go profiler").without_effect("this manager has no Go profiler");
+pub(super) const SYNC_PERIOD: Flag<GoDuration> = Flag::new(
+    group::GENERIC,
+    "sync-period",
+    "10m",
+    "How often every known object is reconciled again and orphans are swept",
+);
+pub(super) const CLUSTER_CONCURRENCY: Flag<i64> = Flag::new(
+    group::GENERIC,
+    "terraformcluster-concurrency",
+    "10",
+    "TerraformClusters reconciled at once",
+);
+pub(super) const MACHINE_CONCURRENCY: Flag<i64> = Flag::new(
+    group::GENERIC,
+    "terraformmachine-concurrency",
+    "10",
+    "TerraformMachines reconciled at once",
+);
+pub(super) const MACHINE_POOL_CONCURRENCY: Flag<i64> = Flag::new(
+    group::GENERIC,
+    "terraformmachinepool-concurrency",
+    "10",
+    "TerraformMachinePools reconciled at once",
+);
+pub(super) const MACHINE_TEMPLATE_CONCURRENCY: Flag<i64> = Flag::new(
+    group::GENERIC,
+    "terraformmachinetemplate-concurrency",
+    "10",
+    "TerraformMachineTemplates reconciled at once",
+);
+pub(super) const IDENTITY_CONCURRENCY: Flag<i64> = Flag::new(
+    group::GENERIC,
+    "terraformclusteridentity-concurrency",
+    "4",
+    "TerraformClusterIdentities reconciled at once",
+);
+pub(super) const HEALTH_ADDR: Flag<String> = Flag::new(
+    group::GENERIC,
+    "health-addr",
+    ":9440",
+    "Address that serves /healthz and /readyz; off when empty or 0",
+);
+pub(super) const PROFILER_ADDRESS: Flag<String> = Flag::new(
+    group::GENERIC,
+    "profiler-address",
+    "",
+    "Address of a Go profiler",
+)
+.without_effect("this manager has no Go profiler");
 pub(super) const KUBECONFIG: Flag<String> = Flag::new(
     group::GENERIC,
     "kubeconfig",
@@ -123,8 +171,12 @@ pub(super) const RENEW_DEADLINE: Flag<GoDuration> = Flag::new(
     "10s",
     "How long the leader may fail to renew before it gives up and exits",
 );
-pub(super) const RETRY_PERIOD: Flag<GoDuration> =
-    Flag::new(group::LEADER_ELECTION, "leader-elect-retry-period", "2s", "How often the leader renews and a candidate tries");
+pub(super) const RETRY_PERIOD: Flag<GoDuration> = Flag::new(
+    group::LEADER_ELECTION,
+    "leader-elect-retry-period",
+    "2s",
+    "How often the leader renews and a candidate tries",
+);
 pub(super) const RELEASE_ON_EXIT: Flag<bool> = Flag::new(
     group::LEADER_ELECTION,
     "leader-elect-release-on-exit",
@@ -132,17 +184,30 @@ pub(super) const RELEASE_ON_EXIT: Flag<bool> = Flag::new(
     "Release the Lease on a clean stop, so that a candidate takes over at once; needs --leader-elect",
 );
 
-pub(super) const WEBHOOK_PORT: Flag<i64> = Flag::new(group::WEBHOOK, "webhook-port", "9443", "Port of the admission webhooks");
+pub(super) const WEBHOOK_PORT: Flag<i64> = Flag::new(
+    group::WEBHOOK,
+    "webhook-port",
+    "9443",
+    "Port of the admission webhooks",
+);
 pub(super) const WEBHOOK_CERT_DIR: Flag<String> = Flag::new(
     group::WEBHOOK,
     "webhook-cert-dir",
     "/tmp/k8s-webhook-server/serving-certs/",
     "Folder of the webhooks' serving certificate",
 );
-pub(super) const WEBHOOK_CERT_NAME: Flag<String> =
-    Flag::new(group::WEBHOOK, "webhook-cert-name", "tls.crt", "File of the certificate in --webhook-cert-dir");
-pub(super) const WEBHOOK_KEY_NAME: Flag<String> =
-    Flag::new(group::WEBHOOK, "webhook-key-name", "tls.key", "File of the key in --webhook-cert-dir");
+pub(super) const WEBHOOK_CERT_NAME: Flag<String> = Flag::new(
+    group::WEBHOOK,
+    "webhook-cert-name",
+    "tls.crt",
+    "File of the certificate in --webhook-cert-dir",
+);
+pub(super) const WEBHOOK_KEY_NAME: Flag<String> = Flag::new(
+    group::WEBHOOK,
+    "webhook-key-name",
+    "tls.key",
+    "File of the key in --webhook-cert-dir",
+);
 
 pub(super) const RUNNER_IMAGE: Flag<String> = Flag::new(
     group::RUNNER,
@@ -150,8 +215,12 @@ pub(super) const RUNNER_IMAGE: Flag<String> = Flag::new(
     "",
     "Image with /runner, which every Job injects into its module's pod; when empty $CAPTF_MANAGER_IMAGE",
 );
-pub(super) const RUNNER_EVENTS: Flag<bool> =
-    Flag::new(group::RUNNER, "runner-events", "true", "Whether runners post their progress as Events");
+pub(super) const RUNNER_EVENTS: Flag<bool> = Flag::new(
+    group::RUNNER,
+    "runner-events",
+    "true",
+    "Whether runners post their progress as Events",
+);
 pub(super) const DRIFT_DEFAULT_INTERVAL: Flag<GoDuration> = Flag::new(
     group::RUNNER,
     "drift-default-interval",
@@ -164,16 +233,24 @@ pub(super) const CLUSTER_OPERATION_GATE: Flag<bool> = Flag::new(
     "true",
     "Keep a cluster's apply, destroy and restore apart from those of its machines and pools",
 );
-pub(super) const MAX_ACTIVE_JOBS: Flag<i64> =
-    Flag::new(group::RUNNER, "max-active-jobs", "200", "Jobs running at once in all namespaces; 0 sets no limit");
+pub(super) const MAX_ACTIVE_JOBS: Flag<i64> = Flag::new(
+    group::RUNNER,
+    "max-active-jobs",
+    "200",
+    "Jobs running at once in all namespaces; 0 sets no limit",
+);
 pub(super) const CLUSTER_MAX_ACTIVE_JOBS: Flag<i64> = Flag::new(
     group::RUNNER,
     "cluster-max-active-jobs",
     "20",
     "Jobs running at once for one TerraformCluster with its machines and pools; 0 sets no limit, spec.maxActiveJobs overrides",
 );
-pub(super) const STATE_BACKUPS: Flag<i64> =
-    Flag::new(group::RUNNER, "state-backups", "5", "State backups kept per object; 0 takes none and leaves those that exist");
+pub(super) const STATE_BACKUPS: Flag<i64> = Flag::new(
+    group::RUNNER,
+    "state-backups",
+    "5",
+    "State backups kept per object; 0 takes none and leaves those that exist",
+);
 
 pub(super) const INSPECT_ALLOW_PRIVATE: Flag<bool> = Flag::new(
     group::IMAGE_INSPECTION,
@@ -188,8 +265,12 @@ pub(super) const INSPECT_REGISTRIES: Flag<Vec<String>> = Flag::new(
     "Registries (host or host:port) whose images may be inspected; any when empty",
 );
 
-pub(super) const DIAGNOSTICS_ADDRESS: Flag<String> =
-    Flag::new(group::DIAGNOSTICS, "diagnostics-address", ":8443", "Address that serves /metrics; off when empty or 0");
+pub(super) const DIAGNOSTICS_ADDRESS: Flag<String> = Flag::new(
+    group::DIAGNOSTICS,
+    "diagnostics-address",
+    ":8443",
+    "Address that serves /metrics; off when empty or 0",
+);
 pub(super) const INSECURE_DIAGNOSTICS: Flag<bool> = Flag::new(
     group::DIAGNOSTICS,
     "insecure-diagnostics",
@@ -215,7 +296,12 @@ pub(super) const TLS_CURVES: Flag<Vec<i64>> = Flag::new(
     "Key exchange groups of webhooks and metrics, by their IANA numbers; the built-in ones when empty",
 );
 
-pub(super) const LOGGING_FORMAT: Flag<String> = Flag::new(group::LOGS, "logging-format", "text", "Form of the log: text or json");
+pub(super) const LOGGING_FORMAT: Flag<String> = Flag::new(
+    group::LOGS,
+    "logging-format",
+    "text",
+    "Form of the log: text or json",
+);
 pub(super) const VERBOSITY: Flag<i64> = Flag::new(
     group::LOGS,
     "v",
@@ -223,20 +309,50 @@ pub(super) const VERBOSITY: Flag<i64> = Flag::new(
     "Verbosity: 0 errors and what cannot be undone, 2 normal flow, 4 debugging, 5 rendered inputs without values",
 )
 .short('v');
-pub(super) const VMODULE: Flag<String> = Flag::new(group::LOGS, "vmodule", "", "pattern=N,...: verbosity per file, text format only")
-    .without_effect("the verbosity is the same for all files");
-pub(super) const LOG_FLUSH_FREQUENCY: Flag<GoDuration> =
-    Flag::new(group::LOGS, "log-flush-frequency", "5s", "How often the log is flushed").without_effect("every line is written at once");
+pub(super) const VMODULE: Flag<String> = Flag::new(
+    group::LOGS,
+    "vmodule",
+    "",
+    "pattern=N,...: verbosity per file, text format only",
+)
+.without_effect("the verbosity is the same for all files");
+pub(super) const LOG_FLUSH_FREQUENCY: Flag<GoDuration> = Flag::new(
+    group::LOGS,
+    "log-flush-frequency",
+    "5s",
+    "How often the log is flushed",
+)
+.without_effect("every line is written at once");
 const NO_SPLIT_STREAM: &str = "the whole log goes to standard error";
 const NO_INFO_BUFFER: &str = "every line is written at once";
-pub(super) const LOG_JSON_SPLIT_STREAM: Flag<bool> =
-    Flag::new(group::LOGS, "log-json-split-stream", "false", "Alpha: information to standard output").without_effect(NO_SPLIT_STREAM);
-pub(super) const LOG_TEXT_SPLIT_STREAM: Flag<bool> =
-    Flag::new(group::LOGS, "log-text-split-stream", "false", "Alpha: information to standard output").without_effect(NO_SPLIT_STREAM);
-pub(super) const LOG_JSON_INFO_BUFFER: Flag<Quantity> =
-    Flag::new(group::LOGS, "log-json-info-buffer-size", "0", "Alpha: buffer of the split stream").without_effect(NO_INFO_BUFFER);
-pub(super) const LOG_TEXT_INFO_BUFFER: Flag<Quantity> =
-    Flag::new(group::LOGS, "log-text-info-buffer-size", "0", "Alpha: buffer of the split stream").without_effect(NO_INFO_BUFFER);
+pub(super) const LOG_JSON_SPLIT_STREAM: Flag<bool> = Flag::new(
+    group::LOGS,
+    "log-json-split-stream",
+    "false",
+    "Alpha: information to standard output",
+)
+.without_effect(NO_SPLIT_STREAM);
+pub(super) const LOG_TEXT_SPLIT_STREAM: Flag<bool> = Flag::new(
+    group::LOGS,
+    "log-text-split-stream",
+    "false",
+    "Alpha: information to standard output",
+)
+.without_effect(NO_SPLIT_STREAM);
+pub(super) const LOG_JSON_INFO_BUFFER: Flag<Quantity> = Flag::new(
+    group::LOGS,
+    "log-json-info-buffer-size",
+    "0",
+    "Alpha: buffer of the split stream",
+)
+.without_effect(NO_INFO_BUFFER);
+pub(super) const LOG_TEXT_INFO_BUFFER: Flag<Quantity> = Flag::new(
+    group::LOGS,
+    "log-text-info-buffer-size",
+    "0",
+    "Alpha: buffer of the split stream",
+)
+.without_effect(NO_INFO_BUFFER);
 
 pub(super) const FEATURE_GATES: Flag<GateMap> = Flag::new(
     group::FEATURE_GATES,

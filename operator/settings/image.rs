@@ -26,7 +26,9 @@ pub(super) fn check_reference(text: &str) -> Result<(), &'static str> {
         return Err("its name is longer than 255 characters");
     }
     let (host, path) = match name.split_once('/') {
-        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), rest),
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => {
+            (Some(first), rest)
+        }
         _ => (None, name),
     };
     if host.is_some_and(|host| !is_host(host)) {
@@ -35,7 +37,9 @@ pub(super) fn check_reference(text: &str) -> Result<(), &'static str> {
     if path.split('/').all(is_path_component) {
         Ok(())
     } else {
-        Err("its path may have lower-case letters, digits and single separators (. _ __ -) between them only")
+        Err(
+            "its path may have lower-case letters, digits and single separators (. _ __ -) between them only",
+        )
     }
 }
 
@@ -57,7 +61,11 @@ pub(super) fn registry_host(entry: &str) -> Result<Option<String>, &'static str>
     if !is_host(&host) {
         return Err("write host or host:port");
     }
-    Ok(Some(if host == "docker.io" { "index.docker.io".to_owned() } else { host }))
+    Ok(Some(if host == "docker.io" {
+        "index.docker.io".to_owned()
+    } else {
+        host
+    }))
 }
 
 fn is_host(text: &str) -> bool {
@@ -66,7 +74,10 @@ fn is_host(text: &str) -> bool {
         _ => (text, None),
     };
     let port_is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
-    let host_is_valid = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+    let host_is_valid = match host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+    {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
         None => host.split('.').all(is_host_label),
     };
@@ -75,7 +86,9 @@ fn is_host(text: &str) -> bool {
 
 fn is_host_label(label: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    edge(label.chars().next()) && edge(label.chars().last()) && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    edge(label.chars().next())
+        && edge(label.chars().last())
+        && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 fn is_path_component(component: &str) -> bool {
@@ -83,19 +96,29 @@ fn is_path_component(component: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(is_word);
     edge(component.chars().next())
         && edge(component.chars().last())
-        && component.split(is_word).all(|separator| matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|b| b == b'-'))
+        && component.split(is_word).all(|separator| {
+            matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|b| b == b'-')
+        })
 }
 
 fn is_tag(tag: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    tag.len() <= MAX_TAG && tag.starts_with(is_word) && tag.chars().all(|c| is_word(c) || c == '.' || c == '-')
+    tag.len() <= MAX_TAG
+        && tag.starts_with(is_word)
+        && tag.chars().all(|c| is_word(c) || c == '.' || c == '-')
 }
 
 fn is_digest(digest: &str) -> bool {
     digest.split_once(':').is_some_and(|(algorithm, hex)| {
         let algorithm_is_valid = algorithm.starts_with(|c: char| c.is_ascii_alphabetic())
-            && algorithm.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '_' | '-'));
-        let length_is_valid = if algorithm == "sha256" { hex.len() == 64 } else { hex.len() >= 32 };
+            && algorithm
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '_' | '-'));
+        let length_is_valid = if algorithm == "sha256" {
+            hex.len() == 64
+        } else {
+            hex.len() >= 32
+        };
         algorithm_is_valid && length_is_valid && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
@@ -112,8 +135,12 @@ mod tests {
     #[case("localhost:5000/manager")]
     #[case("registry.example:5000/a/b__c/d-e.f:latest")]
     #[case("[::1]:5000/manager")]
-    #[case("ghcr.io/captf-io/manager@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")]
-    #[case("ghcr.io/captf-io/manager:v1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")]
+    #[case(
+        "ghcr.io/captf-io/manager@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+    )]
+    #[case(
+        "ghcr.io/captf-io/manager:v1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+    )]
     fn image_references_are_accepted(#[case] text: &str) {
         assert_eq!(check_reference(text), Ok(()));
     }

@@ -22,7 +22,10 @@ const IMAGE: &str = "--runner-image=ghcr.io/captf-io/manager:v0.1.0";
 
 fn args(line: &[&str]) -> ManagerArgs {
     let line = dashed_flag_names(line.iter().map(OsString::from));
-    Line::try_parse_from(line).map_err(|error| error.to_string()).unwrap().args
+    Line::try_parse_from(line)
+        .map_err(|error| error.to_string())
+        .unwrap()
+        .args
 }
 
 fn with_environment(line: &[&str], env: &[(&str, &str)]) -> Result<Settings, InvalidFlags> {
@@ -33,7 +36,13 @@ fn with_environment(line: &[&str], env: &[(&str, &str)]) -> Result<Settings, Inv
 /// The settings of a command line that also names a runner image, in a pod that knows its own user.
 fn settings(line: &[&str]) -> Result<Settings, InvalidFlags> {
     let line: Vec<&str> = [IMAGE].iter().chain(line).copied().collect();
-    with_environment(&line, &[("POD_NAMESPACE", "captf-system"), ("SERVICE_ACCOUNT_NAME", "captf-controller-manager")])
+    with_environment(
+        &line,
+        &[
+            ("POD_NAMESPACE", "captf-system"),
+            ("SERVICE_ACCOUNT_NAME", "captf-controller-manager"),
+        ],
+    )
 }
 
 fn violations(line: &[&str]) -> Vec<String> {
@@ -59,7 +68,11 @@ const FLAGS: [(&str, &str, &str); 44] = [
     ("leader-elect-retry-period", "duration", "2s"),
     ("leader-elect-release-on-exit", "bool", "false"),
     ("webhook-port", "int", "9443"),
-    ("webhook-cert-dir", "string", "/tmp/k8s-webhook-server/serving-certs/"),
+    (
+        "webhook-cert-dir",
+        "string",
+        "/tmp/k8s-webhook-server/serving-certs/",
+    ),
     ("webhook-cert-name", "string", "tls.crt"),
     ("webhook-key-name", "string", "tls.key"),
     ("runner-image", "string", ""),
@@ -90,7 +103,10 @@ const FLAGS: [(&str, &str, &str); 44] = [
 
 #[test]
 fn every_flag_of_the_table_exists_with_its_default_and_no_other() {
-    let mut expected: Vec<String> = FLAGS.iter().map(|(name, _, default)| format!("FLAG: --{name}={default:?}")).collect();
+    let mut expected: Vec<String> = FLAGS
+        .iter()
+        .map(|(name, _, default)| format!("FLAG: --{name}={default:?}"))
+        .collect();
     expected.sort_by_key(|line| line.split('=').next().unwrap_or_default().to_owned());
     let mut lines = args(&[]).flag_lines();
     lines.sort_by_key(|line| line.split('=').next().unwrap_or_default().to_owned());
@@ -110,7 +126,10 @@ fn every_flag_parses_in_each_of_its_forms() {
             other => panic!("{other}"),
         };
         let underscored = format!("--{}", name.replace('-', "_"));
-        let mut forms = vec![vec![format!("--{name}={value}")], vec![format!("{underscored}={value}")]];
+        let mut forms = vec![
+            vec![format!("--{name}={value}")],
+            vec![format!("{underscored}={value}")],
+        ];
         if matches!(kind, "bool" | "version") {
             forms.push(vec![format!("--{name}")]);
         } else {
@@ -125,7 +144,10 @@ fn every_flag_parses_in_each_of_its_forms() {
         for form in forms {
             let form: Vec<&str> = form.iter().map(String::as_str).collect();
             let line = format!("FLAG: --{name}={shown:?}");
-            assert!(args(&form).flag_lines().contains(&line), "{form:?} gives no {line}");
+            assert!(
+                args(&form).flag_lines().contains(&line),
+                "{form:?} gives no {line}"
+            );
         }
     }
 }
@@ -136,7 +158,10 @@ fn the_defaults_are_those_of_the_table() {
     assert_eq!(
         settings(&[]).unwrap(),
         Settings {
-            scope: WatchScope { namespace: None, filter: None },
+            scope: WatchScope {
+                namespace: None,
+                filter: None
+            },
             sync_period: Duration::from_secs(600),
             concurrency: Concurrency {
                 cluster: workers(10),
@@ -145,7 +170,10 @@ fn the_defaults_are_those_of_the_table() {
                 machine_template: workers(10),
                 identity: workers(4),
             },
-            health_address: Some(ListenAddress { host: None, port: 9440 }),
+            health_address: Some(ListenAddress {
+                host: None,
+                port: 9440
+            }),
             kubeconfig: None,
             election: None,
             webhook: WebhookServing {
@@ -154,16 +182,40 @@ fn the_defaults_are_those_of_the_table() {
                 cert_name: "tls.crt".to_owned(),
                 key_name: "tls.key".to_owned(),
             },
-            runner: Runner { image: "ghcr.io/captf-io/manager:v0.1.0".to_owned(), events: true },
+            runner: Runner {
+                image: "ghcr.io/captf-io/manager:v0.1.0".to_owned(),
+                events: true
+            },
             drift_default_interval: Duration::from_secs(1_800),
             cluster_operation_gate: true,
-            job_limits: JobLimits { global: NonZeroU32::new(200), per_cluster: NonZeroU32::new(20) },
+            job_limits: JobLimits {
+                global: NonZeroU32::new(200),
+                per_cluster: NonZeroU32::new(20)
+            },
             state_backups: 5,
-            image_inspection: ImageInspection { allow_private_registries: false, allowed_registries: vec![] },
-            diagnostics: Some(Diagnostics { address: ListenAddress { host: None, port: 8443 }, insecure: false }),
-            tls: TlsSettings { min_version: TlsVersion::Tls12, cipher_suites: vec![], groups: vec![] },
-            logging: LoggingSettings { format: LogFormat::Text, verbosity: 2 },
-            manager_user: Some("system:serviceaccount:captf-system:captf-controller-manager".to_owned()),
+            image_inspection: ImageInspection {
+                allow_private_registries: false,
+                allowed_registries: vec![]
+            },
+            diagnostics: Some(Diagnostics {
+                address: ListenAddress {
+                    host: None,
+                    port: 8443
+                },
+                insecure: false
+            }),
+            tls: TlsSettings {
+                min_version: TlsVersion::Tls12,
+                cipher_suites: vec![],
+                groups: vec![]
+            },
+            logging: LoggingSettings {
+                format: LogFormat::Text,
+                verbosity: 2
+            },
+            manager_user: Some(
+                "system:serviceaccount:captf-system:captf-controller-manager".to_owned()
+            ),
             pod_namespace: Some("captf-system".to_owned()),
             warnings: vec![],
         }
@@ -172,7 +224,12 @@ fn the_defaults_are_those_of_the_table() {
 
 #[test]
 fn the_arguments_of_the_shipped_deployment_are_accepted() {
-    let shipped = ["--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false", "--webhook-port=9443"];
+    let shipped = [
+        "--leader-elect",
+        "--diagnostics-address=:8443",
+        "--insecure-diagnostics=false",
+        "--webhook-port=9443",
+    ];
     let settings = with_environment(
         &shipped,
         &[
@@ -198,19 +255,31 @@ fn the_arguments_of_the_shipped_deployment_are_accepted() {
 #[test]
 fn an_empty_runner_image_without_environment_names_both() {
     let refused = with_environment(&[], &[]).unwrap_err().to_string();
-    assert!(refused.contains("--runner-image") && refused.contains("CAPTF_MANAGER_IMAGE"), "{refused}");
+    assert!(
+        refused.contains("--runner-image") && refused.contains("CAPTF_MANAGER_IMAGE"),
+        "{refused}"
+    );
 }
 
 #[test]
 fn the_flag_outranks_the_environment_for_the_runner_image() {
     let env = [("CAPTF_MANAGER_IMAGE", "ghcr.io/other:v1")];
-    assert_eq!(with_environment(&[IMAGE], &env).unwrap().runner.image, "ghcr.io/captf-io/manager:v0.1.0");
+    assert_eq!(
+        with_environment(&[IMAGE], &env).unwrap().runner.image,
+        "ghcr.io/captf-io/manager:v0.1.0"
+    );
 }
 
 // manager.md §16 B2
 #[test]
 fn all_invalid_flags_are_reported_together() {
-    let line = ["--sync-period=0", "--terraformcluster-concurrency=0", "--max-active-jobs=many", "--drift-default-interval=-5m", "extra"];
+    let line = [
+        "--sync-period=0",
+        "--terraformcluster-concurrency=0",
+        "--max-active-jobs=many",
+        "--drift-default-interval=-5m",
+        "extra",
+    ];
     let refused = settings(&line).unwrap_err();
     assert_eq!(
         refused.violations(),
@@ -234,7 +303,10 @@ fn underscores_are_accepted_for_dashes_in_flag_names() {
 #[test]
 fn underscores_in_values_and_after_the_separator_stay() {
     let rewritten = dashed_flag_names(["--a_b=c_d", "e_f", "--", "--g_h"].map(OsString::from));
-    assert_eq!(rewritten, ["--a-b=c_d", "e_f", "--", "--g_h"].map(OsString::from));
+    assert_eq!(
+        rewritten,
+        ["--a-b=c_d", "e_f", "--", "--g_h"].map(OsString::from)
+    );
 }
 
 // manager.md §16 B4
@@ -245,23 +317,47 @@ fn underscores_in_values_and_after_the_separator_stay() {
 fn an_unknown_manager_user_warns_and_starts(#[case] env: &[(&str, &str)]) {
     let settings = with_environment(&[IMAGE], env).unwrap();
     assert_eq!(settings.manager_user, None);
-    assert!(settings.warnings[0].contains("POD_NAMESPACE or SERVICE_ACCOUNT_NAME is not set"), "{:?}", settings.warnings);
+    assert!(
+        settings.warnings[0].contains("POD_NAMESPACE or SERVICE_ACCOUNT_NAME is not set"),
+        "{:?}",
+        settings.warnings
+    );
 }
 
 // manager.md §16 B14
 #[test]
 fn a_negative_job_limit_is_refused_and_zero_sets_none() {
-    assert_eq!(violations(&["--max-active-jobs=-1"]), ["--max-active-jobs must be 0 or more, is -1"]);
-    assert_eq!(violations(&["--cluster-max-active-jobs", "-1"]), ["--cluster-max-active-jobs must be 0 or more, is -1"]);
-    let limits = settings(&["--max-active-jobs=0", "--cluster-max-active-jobs=0"]).unwrap().job_limits;
-    assert_eq!(limits, JobLimits { global: None, per_cluster: None });
+    assert_eq!(
+        violations(&["--max-active-jobs=-1"]),
+        ["--max-active-jobs must be 0 or more, is -1"]
+    );
+    assert_eq!(
+        violations(&["--cluster-max-active-jobs", "-1"]),
+        ["--cluster-max-active-jobs must be 0 or more, is -1"]
+    );
+    let limits = settings(&["--max-active-jobs=0", "--cluster-max-active-jobs=0"])
+        .unwrap()
+        .job_limits;
+    assert_eq!(
+        limits,
+        JobLimits {
+            global: None,
+            per_cluster: None
+        }
+    );
 }
 
 // manager.md §16 B15
 #[test]
 fn registries_are_normalized_and_paths_refused() {
-    let inspection = settings(&["--image-inspect-allowed-registries=docker.io, GHCR.io,,reg.example:5000"]).unwrap().image_inspection;
-    assert_eq!(inspection.allowed_registries, ["index.docker.io", "ghcr.io", "reg.example:5000"]);
+    let inspection =
+        settings(&["--image-inspect-allowed-registries=docker.io, GHCR.io,,reg.example:5000"])
+            .unwrap()
+            .image_inspection;
+    assert_eq!(
+        inspection.allowed_registries,
+        ["index.docker.io", "ghcr.io", "reg.example:5000"]
+    );
     assert_eq!(
         violations(&["--image-inspect-allowed-registries=ghcr.io/x,user@ghcr.io"]),
         [
@@ -317,19 +413,36 @@ fn a_broken_rule_is_named(#[case] line: &[&str], #[case] violation: &str) {
 fn what_is_accepted_without_effect_warns_once(#[case] flag: &str) {
     let warnings = settings(&[flag]).unwrap().warnings;
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].starts_with(flag.split('=').next().unwrap()), "{warnings:?}");
+    assert!(
+        warnings[0].starts_with(flag.split('=').next().unwrap()),
+        "{warnings:?}"
+    );
 }
 
 #[test]
 fn alpha_log_options_are_accepted_with_their_gate() {
-    for gate in ["--feature-gates=LoggingAlphaOptions=true", "--feature-gates=AllAlpha=true"] {
-        assert!(settings(&[gate, "--log-json-split-stream", "--log-text-info-buffer-size=64Ki"]).is_ok());
+    for gate in [
+        "--feature-gates=LoggingAlphaOptions=true",
+        "--feature-gates=AllAlpha=true",
+    ] {
+        assert!(
+            settings(&[
+                gate,
+                "--log-json-split-stream",
+                "--log-text-info-buffer-size=64Ki"
+            ])
+            .is_ok()
+        );
     }
 }
 
 #[test]
 fn lists_and_numbers_reach_the_tls_settings() {
-    let line = ["--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--tls-curve-preferences=29,23"];
+    let line = [
+        "--tls-min-version=VersionTLS13",
+        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        "--tls-curve-preferences=29,23",
+    ];
     let expected = TlsSettings {
         min_version: TlsVersion::Tls13,
         cipher_suites: vec!["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256".to_owned()],
@@ -345,8 +458,15 @@ fn lists_and_numbers_reach_the_tls_settings() {
 #[case("", None)]
 #[case("0", None)]
 fn listen_addresses(#[case] text: &str, #[case] expected: Option<(&str, u16)>) {
-    let address = settings(&[&format!("--health-addr={text}")]).unwrap().health_address;
-    assert_eq!(address.as_ref().map(|address| (address.host.as_deref().unwrap_or_default(), address.port)), expected);
+    let address = settings(&[&format!("--health-addr={text}")])
+        .unwrap()
+        .health_address;
+    assert_eq!(
+        address
+            .as_ref()
+            .map(|address| (address.host.as_deref().unwrap_or_default(), address.port)),
+        expected
+    );
 }
 
 #[test]
@@ -356,7 +476,10 @@ fn an_empty_argument_is_none() {
 
 #[test]
 fn a_boolean_takes_no_separate_value() {
-    assert_eq!(violations(&["--leader-elect", "false"]), [r#"manager takes no arguments, got ["false"]"#]);
+    assert_eq!(
+        violations(&["--leader-elect", "false"]),
+        [r#"manager takes no arguments, got ["false"]"#]
+    );
 }
 
 #[rstest]
@@ -373,19 +496,30 @@ fn version_requests(#[case] line: &[&str], #[case] expected: Option<VersionReque
 
 #[test]
 fn a_version_to_report_is_kept() {
-    assert_eq!(args(&["--version=v9.9.9"]).reported_version().as_deref(), Some("v9.9.9"));
+    assert_eq!(
+        args(&["--version=v9.9.9"]).reported_version().as_deref(),
+        Some("v9.9.9")
+    );
 }
 
 #[test]
 fn the_logging_flags_are_judged_alone_first() {
     let line = args(&["--logging-format=json", "-v", "4", "--sync-period=0"]);
-    assert_eq!(line.logging().unwrap(), LoggingSettings { format: LogFormat::Json, verbosity: 4 });
+    assert_eq!(
+        line.logging().unwrap(),
+        LoggingSettings {
+            format: LogFormat::Json,
+            verbosity: 4
+        }
+    );
     assert!(args(&["--logging-format=xml"]).logging().is_err());
 }
 
 #[test]
 fn help_groups_the_flags() {
-    let help = <Line as clap::CommandFactory>::command().render_long_help().to_string();
+    let help = <Line as clap::CommandFactory>::command()
+        .render_long_help()
+        .to_string();
     let headings = [
         "Generic flags:",
         "Leader election flags:",
@@ -398,5 +532,8 @@ fn help_groups_the_flags() {
         "Global flags:",
     ];
     let places: Vec<Option<usize>> = headings.iter().map(|heading| help.find(heading)).collect();
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in\n{help}");
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{places:?} in\n{help}"
+    );
 }

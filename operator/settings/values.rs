@@ -75,7 +75,9 @@ impl FlagValue for GoDuration {
     const PLACEHOLDER: &'static str = "duration";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
-        last(texts).parse::<Self>().map_err(|error| error.to_string())
+        last(texts)
+            .parse::<Self>()
+            .map_err(|error| error.to_string())
     }
 
     fn show(&self) -> String {
@@ -112,7 +114,10 @@ impl FlagValue for Vec<i64> {
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         items(texts)
-            .map(|item| integer(item.trim()).ok_or_else(|| format!("has the item {item:?}, which is not a whole number")))
+            .map(|item| {
+                integer(item.trim())
+                    .ok_or_else(|| format!("has the item {item:?}, which is not a whole number"))
+            })
             .collect()
     }
 
@@ -124,7 +129,12 @@ impl FlagValue for Vec<i64> {
 
 /// The items of a list flag: commas separate them, and every repetition adds its own.
 fn items<'a>(texts: &[&'a str]) -> impl Iterator<Item = &'a str> {
-    texts.iter().filter(|text| !text.is_empty()).flat_map(|text| text.split(',')).collect::<Vec<_>>().into_iter()
+    texts
+        .iter()
+        .filter(|text| !text.is_empty())
+        .flat_map(|text| text.split(','))
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 /// `Name=true,Other=false`: which feature gates are switched.
@@ -139,9 +149,12 @@ impl FlagValue for GateMap {
             .map(str::trim)
             .filter(|item| !item.is_empty())
             .map(|item| {
-                let (name, value) =
-                    item.split_once('=').ok_or_else(|| format!("has the item {item:?}, which lacks =true or =false"))?;
-                let value = bool::parse(&[value.trim()]).map_err(|_| format!("has the item {item:?}, which is neither true nor false"))?;
+                let (name, value) = item
+                    .split_once('=')
+                    .ok_or_else(|| format!("has the item {item:?}, which lacks =true or =false"))?;
+                let value = bool::parse(&[value.trim()]).map_err(|_| {
+                    format!("has the item {item:?}, which is neither true nor false")
+                })?;
                 Ok((name.trim().to_owned(), value))
             })
             .collect::<Result<_, String>>()
@@ -149,7 +162,11 @@ impl FlagValue for GateMap {
     }
 
     fn show(&self) -> String {
-        let items: Vec<String> = self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let items: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         items.join(",")
     }
 }
@@ -164,15 +181,23 @@ impl FlagValue for Quantity {
     fn parse(texts: &[&str]) -> Result<Self, String> {
         let text = last(texts);
         let number = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+        let end = number
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(number.len());
         let (digits, suffix) = number.split_at(end);
-        let number_is_valid = digits.contains(|c: char| c.is_ascii_digit()) && digits.matches('.').count() <= 1;
+        let number_is_valid =
+            digits.contains(|c: char| c.is_ascii_digit()) && digits.matches('.').count() <= 1;
         let exponent_is_valid = || {
-            suffix.strip_prefix(['e', 'E']).map(|exponent| exponent.strip_prefix(['+', '-']).unwrap_or(exponent)).is_some_and(
-                |exponent| !exponent.is_empty() && exponent.bytes().all(|byte| byte.is_ascii_digit()),
-            )
+            suffix
+                .strip_prefix(['e', 'E'])
+                .map(|exponent| exponent.strip_prefix(['+', '-']).unwrap_or(exponent))
+                .is_some_and(|exponent| {
+                    !exponent.is_empty() && exponent.bytes().all(|byte| byte.is_ascii_digit())
+                })
         };
-        const SUFFIXES: [&str; 16] = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+        const SUFFIXES: [&str; 16] = [
+            "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
+        ];
         if number_is_valid && (SUFFIXES.contains(&suffix) || exponent_is_valid()) {
             Ok(Self(text.to_owned()))
         } else {
@@ -210,7 +235,9 @@ impl FlagValue for VersionValue {
             other => match bool::parse(&[other]) {
                 Ok(true) => Ok(Self::Line),
                 Ok(false) => Ok(Self::Unset),
-                Err(_) => Err("is none of true, false, raw and a version such as v1.2.3".to_owned()),
+                Err(_) => {
+                    Err("is none of true, false, raw and a version such as v1.2.3".to_owned())
+                }
             },
         }
     }
@@ -262,7 +289,10 @@ mod tests {
     #[test]
     fn the_last_of_a_repeated_flag_counts_and_lists_add_up() {
         assert_eq!(String::parse(&["a", "b"]).unwrap(), "b");
-        assert_eq!(Vec::<String>::parse(&["a,b", "c"]).unwrap(), ["a", "b", "c"]);
+        assert_eq!(
+            Vec::<String>::parse(&["a,b", "c"]).unwrap(),
+            ["a", "b", "c"]
+        );
     }
 
     #[rstest]

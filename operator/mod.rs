@@ -1,0 +1,3 @@
+//! The wing that acts: watches, decides with `src`'s rules, writes.
+
+pub mod settings;
