@@ -1,3 +1,4 @@
-//! The wing that acts: watches, decides with `src`'s rules, writes.
+//! The operator: it acts on what the rules of the library decide.
 
+pub mod leases;
 pub mod settings;
