@@ -4,8 +4,11 @@
 //! rules and what both wings share), `operator` acts, `plugin` explains.
 
 pub mod client;
+pub mod image;
+pub mod jobs;
 pub mod lease;
 pub mod names;
+pub mod text;
 
 #[path = "../operator/mod.rs"]
 pub mod operator;
