@@ -3,11 +3,16 @@
 //! The crate is one library and one binary, `kubectl-captf`. `src` decides (pure
 //! rules and what both wings share), `operator` acts, `plugin` explains.
 
+pub mod api;
 pub mod client;
+pub mod decide;
 pub mod image;
+pub mod inputs;
 pub mod jobs;
 pub mod lease;
 pub mod names;
+pub mod owner;
+pub mod state;
 pub mod text;
 
 #[path = "../operator/mod.rs"]

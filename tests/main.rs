@@ -1,1 +1,5 @@
-//! The integration tests.
+//! The one integration test binary.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod api;
+mod house;

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::names::{Op, key};
 
-use super::keys;
+use crate::api::keys::annotations as keys;
 
 /// How a Job ended, or that it has not.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,16 @@
 //! Everything here is a pure function of what was read: no client, no clock.
 
 pub mod backoff;
+pub mod create;
 pub mod facts;
-pub mod keys;
+pub mod history;
+pub mod lag;
+pub mod outcome;
 pub mod pod;
+pub mod prune;
+pub mod pull;
 pub mod result;
+pub mod slots;
+pub mod stuck;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod verdict;

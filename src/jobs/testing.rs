@@ -8,9 +8,9 @@ use k8s_openapi::jiff::Timestamp;
 use crate::names::{Op, key};
 
 use super::facts::{JobFacts, JobState};
+use super::outcome::Reading;
 use super::pod::{ContainerFacts, PodFacts, PodPhase};
 use super::result::RunResult;
-use super::verdict::Reading;
 
 /// UID of the object that the built Jobs belong to.
 pub(crate) const OWNER: &str = "owner-uid";

@@ -3,9 +3,9 @@
 use crate::names::Op;
 
 use super::facts::{JobFacts, JobState};
-use super::keys;
 use super::pod::PodFacts;
 use super::result::{ErrorKind, NoResult, RunResult};
+use crate::api::keys::annotations as keys;
 
 /// What was seen of the end of a finished Job that is not bookkept.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,9 +46,9 @@ impl Reading {
     }
 }
 
-/// The judgement on a finished Job. The first that fits, in this order, holds.
+/// The outcome of a finished Job. The first that fits, in this order, holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum Outcome {
     /// Complete.
     Succeeded,
     /// A plan Job that is Complete but left no plan: counts as failed (J5).
@@ -65,15 +65,15 @@ pub enum Verdict {
     Failed,
 }
 
-impl Verdict {
-    /// The verdict on a finished Job: from its marks when it is bookkept, else from what was read;
+impl Outcome {
+    /// The outcome of a finished Job: from its marks when it is bookkept, else from what was read;
     /// nothing while it runs (jobs.md §7.1).
     #[must_use]
     pub fn of(job: &JobFacts, op: Op, reading: Option<&Reading>) -> Option<Self> {
         let marked = |key| job.is_bookkept() && job.is_marked(key);
         let ended_as =
             |kind| !job.is_bookkept() && reading.and_then(Reading::error_kind) == Some(kind);
-        let verdict = match &job.state {
+        let outcome = match &job.state {
             JobState::Unfinished => return None,
             JobState::Complete { .. } => {
                 let unread = if job.is_bookkept() {
@@ -104,7 +104,7 @@ impl Verdict {
                 }
             }
         };
-        Some(verdict)
+        Some(outcome)
     }
 
     /// Whether the operation succeeded.
@@ -229,79 +229,79 @@ mod tests {
     use crate::jobs::pod::ContainerFacts;
     use crate::jobs::testing::{JobBuilder, apply_step_failed, pod, reading, result};
 
-    fn verdict(job: &JobFacts, reading: Option<&Reading>) -> Verdict {
-        Verdict::of(job, job.op.unwrap(), reading).unwrap()
+    fn outcome(job: &JobFacts, reading: Option<&Reading>) -> Outcome {
+        Outcome::of(job, job.op.unwrap(), reading).unwrap()
     }
 
     #[test]
     fn j4_interrupted_failure_is_interrupted() {
         let job = JobBuilder::new(Op::Apply, 1).failed("12:10").build();
         let read = reading(r#"{"version":1,"error":{"kind":"interrupted","step":"apply"}}"#);
-        assert_eq!(verdict(&job, Some(&read)), Verdict::Interrupted);
+        assert_eq!(outcome(&job, Some(&read)), Outcome::Interrupted);
     }
 
     #[test]
     fn j4_the_same_job_with_a_deadline_is_a_failure() {
         let job = JobBuilder::new(Op::Apply, 1).deadline("12:10").build();
         let read = reading(r#"{"version":1,"error":{"kind":"interrupted","step":"apply"}}"#);
-        assert_eq!(verdict(&job, Some(&read)), Verdict::Deadline);
-        assert!(Verdict::Deadline.counts());
+        assert_eq!(outcome(&job, Some(&read)), Outcome::Deadline);
+        assert!(Outcome::Deadline.counts());
     }
 
     #[test]
     fn blocked_outranks_the_deadline() {
         let job = JobBuilder::new(Op::Apply, 1).deadline("12:10").build();
         let read = reading(r#"{"version":1,"error":{"kind":"blocked"}}"#);
-        assert_eq!(verdict(&job, Some(&read)), Verdict::Blocked);
+        assert_eq!(outcome(&job, Some(&read)), Outcome::Blocked);
     }
 
     #[test]
     fn only_an_apply_can_be_blocked() {
         let job = JobBuilder::new(Op::Destroy, 1).failed("12:10").build();
         let read = reading(r#"{"version":1,"error":{"kind":"blocked"}}"#);
-        assert_eq!(verdict(&job, Some(&read)), Verdict::Failed);
+        assert_eq!(outcome(&job, Some(&read)), Outcome::Failed);
     }
 
     #[test]
     fn j5_a_plan_job_without_a_plan_counts_as_a_failure() {
         let job = JobBuilder::new(Op::Plan, 1).complete("12:10").build();
         let read = reading(r#"{"version":1}"#);
-        assert_eq!(verdict(&job, Some(&read)), Verdict::PlanUnreadable);
-        assert_eq!(verdict(&job, None), Verdict::PlanUnreadable);
+        assert_eq!(outcome(&job, Some(&read)), Outcome::PlanUnreadable);
+        assert_eq!(outcome(&job, None), Outcome::PlanUnreadable);
     }
 
     #[test]
     fn a_plan_job_with_a_plan_succeeded() {
         let job = JobBuilder::new(Op::Plan, 1).complete("12:10").build();
         let read = reading(r#"{"version":1,"plan":{"hash":"p2:ab"}}"#);
-        assert_eq!(verdict(&job, Some(&read)), Verdict::Succeeded);
+        assert_eq!(outcome(&job, Some(&read)), Outcome::Succeeded);
     }
 
     #[rstest]
-    #[case("captf.io/interrupted", Verdict::Interrupted)]
-    #[case("captf.io/destructive-plan-blocked", Verdict::Blocked)]
-    #[case("captf.io/plan-changed", Verdict::PlanChanged)]
-    fn a_bookkept_job_is_judged_by_its_marks(#[case] mark: &str, #[case] expected: Verdict) {
+    #[case("captf.io/interrupted", Outcome::Interrupted)]
+    #[case("captf.io/destructive-plan-blocked", Outcome::Blocked)]
+    #[case("captf.io/plan-changed", Outcome::PlanChanged)]
+    fn a_bookkept_job_is_judged_by_its_marks(#[case] mark: &str, #[case] expected: Outcome) {
         let job = JobBuilder::new(Op::Apply, 1)
             .failed("12:10")
             .bookkept()
             .annotation(mark, "true")
             .build();
-        assert_eq!(verdict(&job, None), expected);
+        assert_eq!(outcome(&job, None), expected);
     }
 
     #[test]
     fn a_bookkept_plan_is_unreadable_only_when_marked() {
         let job = JobBuilder::new(Op::Plan, 1).complete("12:10").bookkept();
-        assert_eq!(verdict(&job.clone().build(), None), Verdict::Succeeded);
+        assert_eq!(outcome(&job.clone().build(), None), Outcome::Succeeded);
         let marked = job.annotation("captf.io/plan-unreadable", "true").build();
-        assert_eq!(verdict(&marked, None), Verdict::PlanUnreadable);
+        assert_eq!(outcome(&marked, None), Outcome::PlanUnreadable);
     }
 
     #[test]
-    fn a_running_job_has_no_verdict() {
+    fn a_running_job_has_no_outcome() {
         let job = JobBuilder::new(Op::Apply, 1).build();
-        assert_eq!(Verdict::of(&job, Op::Apply, None), None);
+        assert_eq!(Outcome::of(&job, Op::Apply, None), None);
     }
 
     #[test]
