@@ -1,8 +1,13 @@
 //! The operator: it acts on what the rules of the library decide.
 
+pub mod cache;
 pub mod credentials;
 pub mod leases;
+pub mod metrics;
+pub mod queue;
 pub mod runner_rbac;
 pub mod secrets;
+pub mod settings;
 pub mod start;
 pub mod state;
+pub mod watch;
