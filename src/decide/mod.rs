@@ -17,11 +17,8 @@ use crate::api::PlanReason;
 use crate::jobs::backoff::{self, FailedLimit, FailureRun};
 use crate::names::{InputsHash, Kind, Op};
 
-<<<<<<< HEAD
 pub use applied::{InputsView, inputs_applied, reconciling};
-=======
 pub use guard::guard;
->>>>>>> jobs
 pub use kinds::{is_mutable, refreshes_after_apply};
 pub use reason::{ApprovalWait, Cause, Reason};
 
