@@ -109,7 +109,7 @@ impl<'a> Pass<'a> {
         self.bookkeep(&history).await?;
         self.bookkept = true;
         if let Some(job) = history.active() {
-            if let Some(end) = self.watch_active(job, &history).await? {
+            if let Some(end) = self.watch_active(job).await? {
                 return Ok(end);
             }
         } else if self.cache_lags(&history).await? {
@@ -122,7 +122,7 @@ impl<'a> Pass<'a> {
             return Ok(End::Requeue(None));
         }
         if self.object.deleting()
-            && let Some(end) = self.before_destroy(&history).await?
+            && let Some(end) = self.blocked_by_dependents().await?
         {
             return Ok(end);
         }
