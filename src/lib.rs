@@ -11,6 +11,7 @@ pub mod inputs;
 pub mod jobs;
 pub mod lease;
 pub mod names;
+pub mod outputs;
 pub mod owner;
 pub mod state;
 pub mod text;
