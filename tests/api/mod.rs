@@ -1,3 +1,4 @@
 //! The API: what is installed, and what a real API server makes of it.
 
+mod crds;
 mod manifests;
