@@ -84,7 +84,9 @@ fn accepted(answer: Answer) -> DynamicObject {
 fn refused(answer: Answer, field: &str, fragment: &str) {
     let status = answer.expect_err("refused");
     assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
-    let causes = status.details.map_or_else(Vec::new, |details| details.causes);
+    let causes = status
+        .details
+        .map_or_else(Vec::new, |details| details.causes);
     assert!(
         causes
             .iter()

@@ -1,9 +1,12 @@
 //! What `kubectl get` works with: names, categories, columns.
 
+use captf::api::crd;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::Api;
 use serde_json::Value;
 
 use super::{Kind, accepted, world};
-use crate::testbed::ControlPlane;
+use crate::testbed::{ControlPlane, World};
 
 /// Kind, plural, short name and columns, the wide ones marked (api.md §1).
 const KINDS: [(&str, &str, &str, &[&str]); 3] = [
@@ -145,4 +148,61 @@ async fn columns_show_the_conditions_and_the_labels() {
             "Unknown".into()
         ]
     );
+}
+
+async fn kubectl(arguments: &[&str]) -> String {
+    let output = ControlPlane::shared()
+        .await
+        .kubectl()
+        .args(arguments)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn definitions_are_established_and_structural() {
+    let client = ControlPlane::shared().await.client().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client);
+    for expected in crd::all().unwrap() {
+        let name = expected.metadata.name.unwrap();
+        let found = definitions.get(&name).await.unwrap();
+        let conditions = found.status.unwrap().conditions.unwrap();
+        let status = |type_| {
+            conditions
+                .iter()
+                .find(|item| item.type_ == type_)
+                .map(|item| item.status.as_str())
+        };
+        assert_eq!(status("Established"), Some("True"), "{name}");
+        assert_eq!(status("NamesAccepted"), Some("True"), "{name}");
+        assert_eq!(status("NonStructuralSchema"), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn kubectl_lists_objects_by_short_name_and_category() {
+    let world = World::new(ControlPlane::shared().await).await;
+    world.cluster("prod").create().await;
+    let namespace = world.namespace.as_str();
+    let by_name = kubectl(&["get", "tfc,tfplan", "-n", namespace, "-o", "name"]).await;
+    assert_eq!(
+        by_name,
+        "terraformcluster.infrastructure.cluster.x-k8s.io/prod\n"
+    );
+    let identity = kubectl(&["get", "tfci", namespace, "-o", "name"]).await;
+    assert_eq!(
+        identity,
+        format!("terraformclusteridentity.infrastructure.cluster.x-k8s.io/{namespace}\n")
+    );
+    let by_category = kubectl(&["get", "cluster-api", "-n", namespace, "-o", "name"]).await;
+    assert!(by_category.contains("terraformcluster.infrastructure.cluster.x-k8s.io/prod\n"));
+}
+
+#[tokio::test]
+async fn kubectl_explains_fields() {
+    let explained = kubectl(&["explain", "terraformcluster.spec.source.image"]).await;
+    assert!(explained.contains("Image reference; its tag or digest is the module's version."));
 }
