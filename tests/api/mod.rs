@@ -1,3 +1,5 @@
 //! The API: what is installed, and what a real API server makes of it.
 
+mod crds;
+mod install;
 mod manifests;
