@@ -12,6 +12,8 @@ pub mod jobs;
 pub mod lease;
 pub mod names;
 pub mod owner;
+#[cfg(unix)]
+pub mod runner;
 pub mod state;
 pub mod text;
 
