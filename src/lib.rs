@@ -13,6 +13,8 @@ pub mod lease;
 pub mod names;
 pub mod outputs;
 pub mod owner;
+#[cfg(unix)]
+pub mod runner;
 pub mod state;
 pub mod text;
 
