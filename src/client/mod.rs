@@ -1,0 +1,15 @@
+//! Access to the API server for both wings: one way to connect, one way to call.
+//!
+//! Every call runs under a limit (kube has none of its own), nothing is retried
+//! below the caller, and errors say which verb failed on which object and what
+//! that proves about the write ([`Class`]).
+
+mod access;
+mod clock;
+mod connect;
+mod error;
+
+pub use access::{Access, Deletion, Guard};
+pub use clock::{Clock, RawClock};
+pub use connect::{ConnectError, connect};
+pub use error::{ApiError, Class};
