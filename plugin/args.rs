@@ -134,7 +134,14 @@ pub(crate) struct GlobalArgs {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct OutputArg {
     /// Output format: table, wide, json, yaml or name
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", env = "KUBECTL_CAPTF_OUTPUT", hide_env = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        env = "KUBECTL_CAPTF_OUTPUT",
+        hide_env = true
+    )]
     pub(super) output: Format,
 }
 
@@ -190,7 +197,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
     let wrong = || format!("\"{text}\" is no duration; write 30s, 1m30s or a number of seconds");
     // Go knows only these units; jiff would also take "minutes" or "days".
-    let plain = text.chars().all(|c| c.is_ascii_digit() || ".hmsunµ".contains(c));
+    let plain = text
+        .chars()
+        .all(|c| c.is_ascii_digit() || ".hmsunµ".contains(c));
     if !plain {
         return Err(wrong());
     }

@@ -75,7 +75,10 @@ mod tests {
 
     #[test]
     fn control_characters_of_the_cluster_are_escaped() {
-        assert_eq!(printable("red \u{1b}[31malert\n"), "red \\u{1b}[31malert\\n");
+        assert_eq!(
+            printable("red \u{1b}[31malert\n"),
+            "red \\u{1b}[31malert\\n"
+        );
         assert_eq!(printable("größe"), "größe");
     }
 }

@@ -23,11 +23,15 @@ pub(crate) struct Target {
 ///
 /// A file that cannot be read, a name that is not in it, or no cluster at all.
 pub(crate) async fn resolve(flags: &Connection) -> Result<Target, Error> {
-    let kubeconfig = Source::of(flags.kubeconfig.as_deref(), |name| std::env::var_os(name)).load()?;
+    let kubeconfig =
+        Source::of(flags.kubeconfig.as_deref(), |name| std::env::var_os(name)).load()?;
     let mut target = match kubeconfig {
         Loaded::Files(kubeconfig) => from_kubeconfig(*kubeconfig, flags).await?,
         Loaded::Nothing(path) => match &flags.server {
-            Some(_) => Target { config: Config::new(http::Uri::default()), context: None },
+            Some(_) => Target {
+                config: Config::new(http::Uri::default()),
+                context: None,
+            },
             None => Target {
                 config: Config::incluster().map_err(|_| Error::NoCluster { path })?,
                 context: None,
@@ -41,6 +45,15 @@ pub(crate) async fn resolve(flags: &Connection) -> Result<Target, Error> {
     }
     apply(flags, &mut target.config);
     Ok(target)
+}
+
+/// The names of the kubeconfig's contexts; none when it cannot be read.
+pub(crate) fn contexts(flags: &Connection) -> Vec<String> {
+    let source = Source::of(flags.kubeconfig.as_deref(), |name| std::env::var_os(name));
+    match source.load() {
+        Ok(Loaded::Files(file)) => file.contexts.into_iter().map(|entry| entry.name).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Where a kubeconfig is looked for.
@@ -71,11 +84,16 @@ impl Source {
             .as_deref()
             .map(|paths: &OsStr| std::env::split_paths(paths).collect())
             .unwrap_or_default();
-        let listed: Vec<_> = listed.into_iter().filter(|path| !path.as_os_str().is_empty()).collect();
+        let listed: Vec<_> = listed
+            .into_iter()
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect();
         if !listed.is_empty() {
             return Self::Variable(listed);
         }
-        let home = variable("HOME").or_else(|| variable("USERPROFILE")).unwrap_or_default();
+        let home = variable("HOME")
+            .or_else(|| variable("USERPROFILE"))
+            .unwrap_or_default();
         Self::Home(Path::new(&home).join(".kube").join("config"))
     }
 
@@ -92,10 +110,12 @@ impl Source {
                     let file = read(path)?;
                     merged = Some(match merged {
                         None => file,
-                        Some(earlier) => earlier.merge(file).map_err(|error| Error::Kubeconfig {
-                            path: path.clone(),
-                            why: clause(&error.to_string()),
-                        })?,
+                        Some(earlier) => {
+                            earlier.merge(file).map_err(|error| Error::Kubeconfig {
+                                path: path.clone(),
+                                why: clause(&error.to_string()),
+                            })?
+                        }
                     });
                 }
                 let first = paths.into_iter().next().unwrap_or_default();
@@ -119,8 +139,15 @@ fn read(path: &Path) -> Result<Kubeconfig, Error> {
 }
 
 async fn from_kubeconfig(kubeconfig: Kubeconfig, flags: &Connection) -> Result<Target, Error> {
-    let known: Vec<String> = kubeconfig.contexts.iter().map(|entry| entry.name.clone()).collect();
-    let context = flags.context.clone().or_else(|| kubeconfig.current_context.clone());
+    let known: Vec<String> = kubeconfig
+        .contexts
+        .iter()
+        .map(|entry| entry.name.clone())
+        .collect();
+    let context = flags
+        .context
+        .clone()
+        .or_else(|| kubeconfig.current_context.clone());
     let Some(name) = context.filter(|name| !name.is_empty()) else {
         return Err(Error::NoContext { known });
     };
@@ -132,17 +159,20 @@ async fn from_kubeconfig(kubeconfig: Kubeconfig, flags: &Connection) -> Result<T
         cluster: flags.cluster.clone(),
         user: flags.user.clone(),
     };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| {
-        Error::Configuration {
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .map_err(|error| Error::Configuration {
             why: match &error {
                 KubeconfigError::LoadClusterOfContext(cluster) => {
                     format!("it has no cluster \"{cluster}\"")
                 }
                 other => clause(&other.to_string()),
             },
-        }
-    })?;
-    Ok(Target { config, context: Some(name) })
+        })?;
+    Ok(Target {
+        config,
+        context: Some(name),
+    })
 }
 
 /// Lets the flags override what the kubeconfig says.
@@ -171,7 +201,12 @@ fn apply(flags: &Connection, config: &mut Config) {
         auth.token_file = None;
         auth.exec = None;
     }
-    let Impersonate { user, uid, groups, extra } = &flags.impersonate;
+    let Impersonate {
+        user,
+        uid,
+        groups,
+        extra,
+    } = &flags.impersonate;
     if user.is_some() {
         auth.impersonate.clone_from(user);
         auth.impersonate_uid.clone_from(uid);
@@ -197,7 +232,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config");
         std::fs::write(&path, text).unwrap();
-        (dir, Connection { kubeconfig: Some(path), ..Connection::default() })
+        (
+            dir,
+            Connection {
+                kubeconfig: Some(path),
+                ..Connection::default()
+            },
+        )
     }
 
     #[test]
@@ -206,18 +247,31 @@ mod tests {
             "KUBECONFIG" => Some(OsString::from("a:b")),
             _ => Some(OsString::from("/home/ann")),
         };
-        assert_eq!(Source::of(Some(Path::new("x")), variable), Source::Flag("x".into()));
-        assert_eq!(Source::of(None, variable), Source::Variable(vec!["a".into(), "b".into()]));
+        assert_eq!(
+            Source::of(Some(Path::new("x")), variable),
+            Source::Flag("x".into())
+        );
+        assert_eq!(
+            Source::of(None, variable),
+            Source::Variable(vec!["a".into(), "b".into()])
+        );
         let home = |name: &str| (name == "HOME").then(|| OsString::from("/home/ann"));
-        assert_eq!(Source::of(None, home), Source::Home("/home/ann/.kube/config".into()));
+        assert_eq!(
+            Source::of(None, home),
+            Source::Home("/home/ann/.kube/config".into())
+        );
     }
 
     #[test]
     fn missing_files_of_the_variable_are_passed_over() {
         let (dir, connection) = file(FILE);
         let missing = dir.path().join("missing");
-        let loaded = Source::Variable(vec![missing, connection.kubeconfig.unwrap()]).load().unwrap();
-        assert!(matches!(loaded, Loaded::Files(file) if file.current_context.as_deref() == Some("mgmt")));
+        let loaded = Source::Variable(vec![missing, connection.kubeconfig.unwrap()])
+            .load()
+            .unwrap();
+        assert!(
+            matches!(loaded, Loaded::Files(file) if file.current_context.as_deref() == Some("mgmt"))
+        );
     }
 
     #[tokio::test]
@@ -231,11 +285,17 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_context_names_the_known_ones() {
         let (_dir, connection) = file(FILE);
-        let error = resolve(&Connection { context: Some("prod".into()), ..connection })
-            .await
-            .err()
-            .unwrap();
-        assert_eq!(error.to_string(), "context \"prod\" not found in kubeconfig");
+        let error = resolve(&Connection {
+            context: Some("prod".into()),
+            ..connection
+        })
+        .await
+        .err()
+        .unwrap();
+        assert_eq!(
+            error.to_string(),
+            "context \"prod\" not found in kubeconfig"
+        );
         assert_eq!(error.hint().unwrap(), "known contexts: mgmt, dev");
     }
 
@@ -244,7 +304,10 @@ mod tests {
         let (_dir, connection) = file("{{{");
         let path = connection.kubeconfig.clone().unwrap();
         let error = resolve(&connection).await.err().unwrap();
-        let expected = format!("cannot load kubeconfig {}: it is no valid YAML", path.display());
+        let expected = format!(
+            "cannot load kubeconfig {}: it is no valid YAML",
+            path.display()
+        );
         assert!(error.to_string().starts_with(&expected), "{error}");
         assert_eq!(error.to_string().lines().count(), 1);
     }
@@ -252,10 +315,16 @@ mod tests {
     #[tokio::test]
     async fn a_missing_file_of_the_flag_is_an_error() {
         let path = PathBuf::from("/nowhere/config");
-        let connection = Connection { kubeconfig: Some(path), ..Connection::default() };
+        let connection = Connection {
+            kubeconfig: Some(path),
+            ..Connection::default()
+        };
         let error = resolve(&connection).await.err().unwrap();
         assert!(matches!(error, Error::Kubeconfig { .. }));
-        assert_eq!(error.to_string(), "cannot load kubeconfig /nowhere/config: file not found");
+        assert_eq!(
+            error.to_string(),
+            "cannot load kubeconfig /nowhere/config: file not found"
+        );
     }
 
     #[tokio::test]

@@ -235,7 +235,12 @@ pub(crate) fn last_cause(error: &(dyn StdError + 'static)) -> String {
 
 /// The first line of a text, starting in lower case and without a final period.
 pub(crate) fn clause(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default().trim().trim_end_matches('.');
+    let line = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .trim_end_matches('.');
     let mut letters = line.chars();
     match (letters.next(), letters.clone().next()) {
         // An acronym or a type name keeps its capitals.
@@ -247,19 +252,29 @@ pub(crate) fn clause(text: &str) -> String {
 }
 
 fn in_context(context: Option<&str>) -> String {
-    context.map(|name| format!(" (context {name})")).unwrap_or_default()
+    context
+        .map(|name| format!(" (context {name})"))
+        .unwrap_or_default()
 }
 
 fn to_context(context: Option<&str>) -> String {
-    context.map(|name| format!(" to context {name}")).unwrap_or_default()
+    context
+        .map(|name| format!(" to context {name}"))
+        .unwrap_or_default()
 }
 
 fn in_namespace(namespace: Option<&str>) -> String {
-    namespace.map(|name| format!(" in namespace \"{name}\"")).unwrap_or_default()
+    namespace
+        .map(|name| format!(" in namespace \"{name}\""))
+        .unwrap_or_default()
 }
 
 fn in_brackets(reason: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
+    if reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({reason})")
+    }
 }
 
 /// At most ten names, so that a large kubeconfig does not fill the screen (cli.md §15).
@@ -267,7 +282,12 @@ fn known_contexts(known: &[String]) -> String {
     if known.is_empty() {
         return "the kubeconfig has no contexts; name another file with --kubeconfig".into();
     }
-    let shown = known.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = known
+        .iter()
+        .take(10)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
     let more = if known.len() > 10 { ", …" } else { "" };
     format!("known contexts: {shown}{more}")
 }

@@ -50,7 +50,9 @@ impl FromStr for Format {
         if text.starts_with("go-template") {
             return Err("templates are not supported; use -o json and jq".into());
         }
-        Err(format!("\"{text}\" is no output format; choose table, wide, json, yaml or name"))
+        Err(format!(
+            "\"{text}\" is no output format; choose table, wide, json, yaml or name"
+        ))
     }
 }
 
@@ -64,7 +66,10 @@ pub(crate) struct Field {
 impl Field {
     /// A cell with a meaning.
     pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        Self { text: text.into(), tone }
+        Self {
+            text: text.into(),
+            tone,
+        }
     }
 }
 
@@ -76,7 +81,12 @@ impl<T: Into<String>> From<T> for Field {
 
 /// Columns as kubectl prints them: upper-case header, three spaces between columns, no
 /// borders, nothing cut and no trailing blanks (cli.md §13).
-pub(crate) fn table(header: &[&str], rows: &[Vec<Field>], with_header: bool, colour: Colour) -> String {
+pub(crate) fn table(
+    header: &[&str],
+    rows: &[Vec<Field>],
+    with_header: bool,
+    colour: Colour,
+) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     if with_header {
@@ -179,7 +189,11 @@ mod tests {
 
     fn rows() -> Vec<Vec<Field>> {
         vec![
-            vec!["captf-run-6d0be5af00180804-c".into(), Field::toned("Held", Tone::Wait), "-".into()],
+            vec![
+                "captf-run-6d0be5af00180804-c".into(),
+                Field::toned("Held", Tone::Wait),
+                "-".into(),
+            ],
             vec!["x".into(), Field::toned("Free", Tone::Good), "".into()],
         ]
     }
@@ -203,7 +217,12 @@ mod tests {
     fn an_unknown_format_names_the_known_ones() {
         let error = "xml".parse::<Format>().unwrap_err();
         assert!(error.contains("table, wide, json, yaml or name"), "{error}");
-        assert!("go-template={{.}}".parse::<Format>().unwrap_err().contains("jq"));
+        assert!(
+            "go-template={{.}}"
+                .parse::<Format>()
+                .unwrap_err()
+                .contains("jq")
+        );
     }
 
     fn without_ansi(text: &str) -> String {
@@ -219,7 +238,8 @@ mod tests {
 
     fn cell() -> impl Strategy<Value = Field> {
         let tone = prop::sample::select(vec![Tone::Plain, Tone::Good, Tone::Bad, Tone::Dim]);
-        ("[a-zA-Z0-9<>=\\- äß]{0,12}", tone).prop_map(|(text, tone)| Field::toned(text.trim(), tone))
+        ("[a-zA-Z0-9<>=\\- äß]{0,12}", tone)
+            .prop_map(|(text, tone)| Field::toned(text.trim(), tone))
     }
 
     proptest! {

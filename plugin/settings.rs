@@ -115,7 +115,8 @@ impl Settings {
     /// Refuses combinations that cannot be meant.
     fn checked(self) -> Result<Self, Error> {
         let who = &self.connection.impersonate;
-        if who.user.is_none() && (who.uid.is_some() || !who.groups.is_empty() || !who.extra.is_empty())
+        if who.user.is_none()
+            && (who.uid.is_some() || !who.groups.is_empty() || !who.extra.is_empty())
         {
             return Err(Error::usage(
                 "--as-uid, --as-group and --as-user-extra need --as",
@@ -130,13 +131,19 @@ impl Settings {
 fn extras(pairs: &[String]) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let mut extra = BTreeMap::<String, Vec<String>>::new();
     for pair in pairs {
-        let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-            Error::usage(
-                format!("--as-user-extra \"{pair}\" is not KEY=VALUE"),
-                "--as-user-extra scopes=view",
-            )
-        })?;
-        extra.entry(key.to_owned()).or_default().push(value.to_owned());
+        let (key, value) = pair
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or_else(|| {
+                Error::usage(
+                    format!("--as-user-extra \"{pair}\" is not KEY=VALUE"),
+                    "--as-user-extra scopes=view",
+                )
+            })?;
+        extra
+            .entry(key.to_owned())
+            .or_default()
+            .push(value.to_owned());
     }
     Ok(extra)
 }
@@ -208,15 +215,26 @@ mod tests {
         #[case] expected: Colour,
     ) {
         let variable = |name: &str| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| (*value).to_owned())
         };
         assert_eq!(Colour::resolve(choice, terminal, variable), expected);
     }
 
     #[test]
     fn groups_without_a_user_to_act_as_are_refused() {
-        let args = GlobalArgs { as_group: vec!["system:masters".into()], ..GlobalArgs::default() };
-        assert!(Settings::try_from(args).unwrap_err().to_string().contains("need --as"));
+        let args = GlobalArgs {
+            as_group: vec!["system:masters".into()],
+            ..GlobalArgs::default()
+        };
+        assert!(
+            Settings::try_from(args)
+                .unwrap_err()
+                .to_string()
+                .contains("need --as")
+        );
     }
 
     #[test]
@@ -227,6 +245,9 @@ mod tests {
             ..GlobalArgs::default()
         };
         let settings = Settings::try_from(args).unwrap();
-        assert_eq!(settings.connection.impersonate.extra["scopes"], ["view", "edit"]);
+        assert_eq!(
+            settings.connection.impersonate.extra["scopes"],
+            ["view", "edit"]
+        );
     }
 }

@@ -10,7 +10,11 @@ const YEAR: i64 = 365 * DAY;
 /// A length of time in whole seconds, in the form that kubectl prints ages in.
 pub(crate) fn short(seconds: i64) -> String {
     let pair = |big: i64, unit: char, small: i64, part: char| {
-        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{part}") }
+        if small == 0 {
+            format!("{big}{unit}")
+        } else {
+            format!("{big}{unit}{small}{part}")
+        }
     };
     match seconds {
         ..=119 => format!("{}s", seconds.max(0)),
@@ -46,7 +50,11 @@ pub(crate) fn age(now: Timestamp, then: Timestamp) -> String {
 /// `in 38s`, or `45m ago` when it is past.
 pub(crate) fn countdown(now: Timestamp, then: Timestamp) -> String {
     let left = left_seconds(now, then);
-    if left > 0 { format!("in {}", short(left)) } else { format!("{} ago", short(age_seconds(now, then))) }
+    if left > 0 {
+        format!("in {}", short(left))
+    } else {
+        format!("{} ago", short(age_seconds(now, then)))
+    }
 }
 
 /// RFC 3339 in UTC, whole seconds.
@@ -57,7 +65,8 @@ pub(crate) fn absolute(time: Timestamp) -> String {
 /// The time of day, for sentences that have said the countdown already: `16:48:00Z`.
 pub(crate) fn clock_time(time: Timestamp) -> String {
     let text = absolute(time);
-    text.split_once('T').map_or_else(|| text.clone(), |(_, clock)| clock.to_owned())
+    text.split_once('T')
+        .map_or_else(|| text.clone(), |(_, clock)| clock.to_owned())
 }
 
 /// `time` cut to whole seconds.
@@ -72,13 +81,18 @@ pub(crate) fn millis(time: Timestamp) -> Timestamp {
 
 /// `time` moved by `seconds`, kept within the calendar.
 pub(crate) fn plus(time: Timestamp, seconds: i64) -> Timestamp {
-    time.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(time)
+    time.saturating_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(time)
 }
 
 /// Rounded towards the past.
 fn floor(length: SignedDuration) -> i64 {
     let seconds = length.as_secs();
-    if length.subsec_nanos() < 0 { seconds - 1 } else { seconds }
+    if length.subsec_nanos() < 0 {
+        seconds - 1
+    } else {
+        seconds
+    }
 }
 
 #[cfg(test)]

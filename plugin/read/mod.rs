@@ -11,5 +11,6 @@ mod server;
 pub(crate) mod wire;
 
 pub(crate) use jobs::{JobRow, TableError, job_rows};
-pub(crate) use request::{Request, Resource, Verb};
-pub(crate) use server::ApiServer;
+pub(crate) use pages::{Keyed, Listed, each_page, list};
+pub(crate) use request::{Request, Resource};
+pub(crate) use server::{ApiServer, Form, PAGE, Query};

@@ -105,15 +105,23 @@ async fn walk<T: DeserializeOwned>(
     let mut current = Some(ask(server, request, query.clone(), form));
     while let Some(Asked { token, body }) = current.take() {
         let upcoming = token.await.ok().flatten().map(|token| {
-            let next = Query { token: Some(token), ..query.clone() };
+            let next = Query {
+                token: Some(token),
+                ..query.clone()
+            };
             ask(server, request, next, form)
         });
-        let body = body.await.map_err(|error| Error::Internal(error.to_string()))??;
+        let body = body
+            .await
+            .map_err(|error| Error::Internal(error.to_string()))??;
         let page: Page<T> = decode(request, &body)?;
         current = upcoming.or_else(|| {
             // A token that the first bytes did not show is still in the whole.
             (!page.metadata.token.is_empty()).then(|| {
-                let next = Query { token: Some(page.metadata.token.clone()), ..query.clone() };
+                let next = Query {
+                    token: Some(page.metadata.token.clone()),
+                    ..query.clone()
+                };
                 ask(server, request, next, form)
             })
         });
@@ -184,6 +192,9 @@ mod tests {
 
     #[test]
     fn a_head_that_has_not_arrived_says_nothing() {
-        assert_eq!(early_token(br#"{"kind":"LeaseList","metadata":{"resou"#), None);
+        assert_eq!(
+            early_token(br#"{"kind":"LeaseList","metadata":{"resou"#),
+            None
+        );
     }
 }

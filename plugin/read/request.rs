@@ -25,23 +25,28 @@ impl Resource {
         plural: &'static str,
         singular: &'static str,
     ) -> Self {
-        Self { group, version, plural, singular }
+        Self {
+            group,
+            version,
+            plural,
+            singular,
+        }
     }
 
     /// Leases.
-    pub(crate) const LEASES: Self =
-        Self::new("coordination.k8s.io", "v1", "leases", "lease");
+    pub(crate) const LEASES: Self = Self::new("coordination.k8s.io", "v1", "leases", "lease");
     /// Jobs.
     pub(crate) const JOBS: Self = Self::new("batch", "v1", "jobs", "job");
     /// Pods.
     pub(crate) const PODS: Self = Self::new("", "v1", "pods", "pod");
+    /// Namespaces.
+    pub(crate) const NAMESPACES: Self = Self::new("", "v1", "namespaces", "namespace");
     /// Nodes.
     pub(crate) const NODES: Self = Self::new("", "v1", "nodes", "node");
     /// Events.
     pub(crate) const EVENTS: Self = Self::new("events.k8s.io", "v1", "events", "event");
     /// Deployments.
-    pub(crate) const DEPLOYMENTS: Self =
-        Self::new("apps", "v1", "deployments", "deployment");
+    pub(crate) const DEPLOYMENTS: Self = Self::new("apps", "v1", "deployments", "deployment");
     /// Cluster API's Clusters.
     pub(crate) const CLUSTERS: Self =
         Self::new("cluster.x-k8s.io", "v1beta2", "clusters", "cluster");
@@ -52,8 +57,12 @@ impl Resource {
     pub(crate) const TERRAFORM_MACHINES: Self =
         Self::new(CAPTF, "v1alpha1", "terraformmachines", "terraformmachine");
     /// TerraformMachinePools.
-    pub(crate) const TERRAFORM_MACHINE_POOLS: Self =
-        Self::new(CAPTF, "v1alpha1", "terraformmachinepools", "terraformmachinepool");
+    pub(crate) const TERRAFORM_MACHINE_POOLS: Self = Self::new(
+        CAPTF,
+        "v1alpha1",
+        "terraformmachinepools",
+        "terraformmachinepool",
+    );
     /// TerraformPlans.
     pub(crate) const TERRAFORM_PLANS: Self =
         Self::new(CAPTF, "v1alpha1", "terraformplans", "terraformplan");
@@ -135,7 +144,12 @@ impl Request {
 
     /// A list of a namespace, or of all of them.
     pub(crate) fn list(resource: Resource, namespace: Option<&str>) -> Self {
-        Self { verb: Verb::List, resource, namespace: namespace.map(str::to_owned), name: None }
+        Self {
+            verb: Verb::List,
+            resource,
+            namespace: namespace.map(str::to_owned),
+            name: None,
+        }
     }
 
     /// The arguments of `kubectl auth can-i` that ask whether this read is allowed.
@@ -144,7 +158,11 @@ impl Request {
             Some(namespace) => format!(" -n {namespace}"),
             None => " -A".to_owned(),
         };
-        format!("{} {}{scope}", self.verb.as_str(), self.resource.qualified())
+        format!(
+            "{} {}{scope}",
+            self.verb.as_str(),
+            self.resource.qualified()
+        )
     }
 
     /// Path of the request, without a query.
@@ -179,9 +197,15 @@ mod tests {
         let list = Request::list(Resource::LEASES, Some("team-a"));
         assert_eq!(list.to_string(), "list leases in namespace \"team-a\"");
         assert_eq!(list.can_i(), "list leases.coordination.k8s.io -n team-a");
-        assert_eq!(list.path(), "/apis/coordination.k8s.io/v1/namespaces/team-a/leases");
+        assert_eq!(
+            list.path(),
+            "/apis/coordination.k8s.io/v1/namespaces/team-a/leases"
+        );
         let get = Request::get(Resource::PODS, Some("team-a"), "p");
         assert_eq!(get.path(), "/api/v1/namespaces/team-a/pods/p");
-        assert_eq!(Request::list(Resource::JOBS, None).can_i(), "list jobs.batch -A");
+        assert_eq!(
+            Request::list(Resource::JOBS, None).can_i(),
+            "list jobs.batch -A"
+        );
     }
 }

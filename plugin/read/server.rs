@@ -11,6 +11,7 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::request::{Request, Resource};
+use crate::client::{Clock, connect};
 use crate::plugin::connect::Target;
 use crate::plugin::error::{Error, clause, last_cause};
 
@@ -62,22 +63,35 @@ pub(crate) struct Query {
     pub(crate) token: Option<String>,
     /// Leave the objects out of a table.
     pub(crate) rows_only: bool,
+    /// An answer from the server's cache is good enough.
+    pub(crate) cached: bool,
 }
 
 impl Query {
     /// Everything that carries these labels, in pages.
     pub(crate) fn labelled(labels: impl Into<String>) -> Self {
-        Self { labels: labels.into(), limit: PAGE, ..Self::default() }
+        Self {
+            labels: labels.into(),
+            limit: PAGE,
+            ..Self::default()
+        }
     }
 
     fn encode(&self) -> String {
         let limit = (self.limit > 0).then(|| self.limit.to_string());
         let pairs = [
-            ("labelSelector", (!self.labels.is_empty()).then_some(self.labels.as_str())),
-            ("fieldSelector", (!self.fields.is_empty()).then_some(self.fields.as_str())),
+            (
+                "labelSelector",
+                (!self.labels.is_empty()).then_some(self.labels.as_str()),
+            ),
+            (
+                "fieldSelector",
+                (!self.fields.is_empty()).then_some(self.fields.as_str()),
+            ),
             ("limit", limit.as_deref()),
             ("continue", self.token.as_deref()),
             ("includeObject", self.rows_only.then_some("None")),
+            ("resourceVersion", self.cached.then_some("0")),
         ];
         let given = pairs.iter().filter_map(|(key, value)| {
             value.map(|value| format!("{key}={}", percent_encoded(value)))
@@ -106,6 +120,7 @@ pub(crate) struct ApiServer {
     context: Option<String>,
     namespace: String,
     limit: Option<Duration>,
+    clock: Clock,
     requests: AtomicUsize,
 }
 
@@ -117,11 +132,36 @@ impl ApiServer {
     /// Certificates or credentials that cannot be loaded.
     pub(crate) fn new(target: Target, limit: Option<Duration>) -> Result<Self, Error> {
         let Target { config, context } = target;
-        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let url = config
+            .cluster_url
+            .to_string()
+            .trim_end_matches('/')
+            .to_owned();
         let namespace = config.default_namespace.clone();
-        let client = Client::try_from(config)
-            .map_err(|error| Error::Configuration { why: last_cause(&error) })?;
-        Ok(Self { client, url, context, namespace, limit, requests: AtomicUsize::new(0) })
+        let clock = Clock::system();
+        let client = connect(&config, &clock).map_err(|error| Error::Configuration {
+            why: last_cause(&error),
+        })?;
+        Ok(Self {
+            client,
+            url,
+            context,
+            namespace,
+            limit,
+            clock,
+            requests: AtomicUsize::new(0),
+        })
+    }
+
+    /// The API server's time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The API server's clock minus ours, in whole seconds; less than 2 s counts as none.
+    pub(crate) fn skew_seconds(&self) -> i64 {
+        let ahead = self.clock.now().as_millisecond() - self.clock.raw().as_millisecond();
+        (ahead + 500).div_euclid(1000)
     }
 
     /// The context's name, if there is one.
@@ -170,7 +210,9 @@ impl ApiServer {
         chunk: impl FnMut(&[u8]),
     ) -> Result<Vec<u8>, Error> {
         let body = self.read(request, &query.encode(), form, chunk).await?;
-        body.ok_or_else(|| Error::NotServed { request: request.clone() })
+        body.ok_or_else(|| Error::NotServed {
+            request: request.clone(),
+        })
     }
 
     /// Sends one read, again when the server is busy or the connection broke.
@@ -207,12 +249,14 @@ impl ApiServer {
     ) -> Result<T, Failure> {
         match self.limit {
             None => answer.await,
-            Some(limit) => tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
-                Err(Failure::Final(Error::TimedOut {
-                    request: request.clone(),
-                    seconds: limit.as_secs(),
-                }))
-            }),
+            Some(limit) => tokio::time::timeout(limit, answer)
+                .await
+                .unwrap_or_else(|_| {
+                    Err(Failure::Final(Error::TimedOut {
+                        request: request.clone(),
+                        seconds: limit.as_secs(),
+                    }))
+                }),
         }
     }
 
@@ -224,7 +268,11 @@ impl ApiServer {
         chunk: &mut impl FnMut(&[u8]),
     ) -> Result<Vec<u8>, Failure> {
         let path = request.path();
-        let uri = if query.is_empty() { path } else { format!("{path}?{query}") };
+        let uri = if query.is_empty() {
+            path
+        } else {
+            format!("{path}?{query}")
+        };
         let sent = http::Request::get(&uri)
             .header(http::header::ACCEPT, form.accept())
             .body(Vec::new())
@@ -232,7 +280,12 @@ impl ApiServer {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
         let answer = self.client.request_stream(sent).await;
-        tracing::info!(method = "GET", uri, ms = started.elapsed().as_millis(), ok = answer.is_ok());
+        tracing::debug!(
+            method = "GET",
+            uri,
+            ms = started.elapsed().as_millis(),
+            ok = answer.is_ok()
+        );
         let mut stream = Box::pin(answer.map_err(|error| self.failure(request, &error))?);
         let mut body = Vec::new();
         let mut piece = [0_u8; 16 * 1024];
@@ -289,24 +342,32 @@ impl ApiServer {
         };
         match StatusCode::from_u16(status.code).unwrap_or_default() {
             // An unknown path is answered in plain text, an absent object with its name.
-            StatusCode::NOT_FOUND if status.details.is_none() => {
-                Failure::Final(Error::NotServed { request: request.clone() })
-            }
+            StatusCode::NOT_FOUND if status.details.is_none() => Failure::Final(Error::NotServed {
+                request: request.clone(),
+            }),
             StatusCode::NOT_FOUND => Failure::Absent,
-            StatusCode::UNAUTHORIZED => {
-                Failure::Final(Error::NotAuthenticated { context: self.context.clone() })
-            }
+            StatusCode::UNAUTHORIZED => Failure::Final(Error::NotAuthenticated {
+                context: self.context.clone(),
+            }),
             StatusCode::FORBIDDEN => {
                 tracing::debug!(message = status.message, "forbidden");
-                Failure::Final(Error::Forbidden { request: request.clone() })
+                Failure::Final(Error::Forbidden {
+                    request: request.clone(),
+                })
             }
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT => {
-                let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let seconds = status
+                    .details
+                    .as_ref()
+                    .map_or(0, |details| details.retry_after_seconds);
                 let after = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
-                Failure::Again { error: answer(), after }
+                Failure::Again {
+                    error: answer(),
+                    after,
+                }
             }
             _ => Failure::Final(answer()),
         }
@@ -315,7 +376,11 @@ impl ApiServer {
 
 /// kube's own words for an answer that is no `Status` are no reason.
 fn clause_of_reason(reason: &str) -> String {
-    if reason.contains(' ') { String::new() } else { reason.to_owned() }
+    if reason.contains(' ') {
+        String::new()
+    } else {
+        reason.to_owned()
+    }
 }
 
 /// Why one try failed.
@@ -325,7 +390,10 @@ enum Failure {
     /// Trying again would not help.
     Final(Error),
     /// Trying again may help, after this time.
-    Again { error: Error, after: Option<Duration> },
+    Again {
+        error: Error,
+        after: Option<Duration>,
+    },
 }
 
 /// Decodes a body, naming the request when it is not what the API promises.
