@@ -12,7 +12,7 @@
 mod args;
 mod colour;
 mod complete;
-pub(crate) mod completion;
+mod completion;
 mod connect;
 mod diagnose;
 mod error;

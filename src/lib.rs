@@ -3,9 +3,19 @@
 //! The crate is one library and one binary, `kubectl-captf`. `src` decides (pure
 //! rules and what both wings share), `operator` acts, `plugin` explains.
 
+pub mod api;
 pub mod cli;
 pub mod client;
+pub mod image;
+pub mod inputs;
+pub mod jobs;
 pub mod lease;
 pub mod names;
+pub mod owner;
+pub mod text;
+
+#[path = "../operator/mod.rs"]
+pub mod operator;
+
 #[path = "../plugin/mod.rs"]
-mod plugin;
+pub mod plugin;

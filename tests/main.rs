@@ -1,1 +1,4 @@
-//! The integration tests.
+//! The one integration test binary.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod house;

@@ -8,8 +8,10 @@ mod access;
 mod clock;
 mod connect;
 mod error;
+mod patch;
 
 pub use access::{Access, Deletion, Guard};
 pub use clock::{Clock, RawClock};
 pub use connect::{ConnectError, connect};
 pub use error::{ApiError, Class};
+pub use patch::merge_diff;

@@ -5,6 +5,7 @@
 //! plugin explains by them and the model of the protocol runs them: there is one
 //! function per rule, and no second opinion.
 
+mod holder;
 mod object;
 mod release;
 mod rule;
@@ -12,11 +13,12 @@ mod wait;
 
 use std::time::Duration;
 
+pub use holder::{HolderJob, HolderPod, OldPods, counts_for_old_pods, old_pods};
 pub use object::{
     Claim, LEASE_ACQUIRED_AT, LEASE_JOB_UID, LEASE_OP, LeaseView, confirmed, refreshed_for, taken,
 };
 pub use release::{ReleaseMoment, may_release};
-pub use rule::{Evidence, HolderJob, HolderPod, Judgement, LeaseState, counts_for_old_pods, judge};
+pub use rule::{Evidence, Judgement, LeaseState, judge};
 pub use wait::{MAX_NAMED_HOLDERS, Wait};
 
 /// How long a holder whose Job does not exist keeps the lease (seed: one minute).

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::rule::{Evidence, HolderJob, HolderPod, counts_for_old_pods};
+use super::holder::{HolderJob, HolderPod, counts_for_old_pods};
+use super::rule::Evidence;
 
 /// Why a lease is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

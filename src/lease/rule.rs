@@ -1,10 +1,9 @@
 //! The free rule and the classification of a lease (leases.md §4, §11a).
 
-use std::time::Duration;
+use k8s_openapi::jiff::Timestamp;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
-
-use super::{GRACE, LeaseView};
+use super::holder::signed;
+use super::{GRACE, HolderJob, HolderPod, LeaseView};
 
 /// Something that was read, could not be read, or was not needed so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,39 +14,6 @@ pub enum Evidence<T> {
     Failed(String),
     /// What the API server answered.
     Read(T),
-}
-
-/// The holder's Job as read live.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HolderJob {
-    /// No Job of that name.
-    Absent,
-    /// Neither condition Complete nor Failed is True (SuccessCriteriaMet and
-    /// FailureTarget do not count).
-    Unfinished,
-    /// Condition Complete or Failed is True.
-    Finished,
-}
-
-/// A pod of the holder's Job as read live, found by the label
-/// `batch.kubernetes.io/job-name`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HolderPod {
-    /// Name of the pod.
-    pub name: String,
-    /// `status.phase`; empty when unset.
-    pub phase: String,
-    /// Creation time.
-    pub created: Timestamp,
-}
-
-impl HolderPod {
-    /// Only Succeeded and Failed prove that nothing runs: a terminating pod still
-    /// runs Terraform (decision 1).
-    #[must_use]
-    pub fn is_terminal(&self) -> bool {
-        matches!(self.phase.as_str(), "Succeeded" | "Failed")
-    }
 }
 
 /// What is known about a lease, exactly one of the rows of leases.md §11a.
@@ -147,13 +113,6 @@ pub fn judge(
     }
 }
 
-/// A pod that forbids a start under the same Job name (leases.md §6, `oldPods`):
-/// not terminal, and not created longer ago than the backstop (G3 bounds the wait).
-#[must_use]
-pub fn counts_for_old_pods(pod: &HolderPod, now: Timestamp, backstop: Duration) -> bool {
-    !pod.is_terminal() && now.duration_since(pod.created) <= signed(backstop)
-}
-
 fn within_grace(lease: &LeaseView, pods: &Evidence<Vec<HolderPod>>) -> Judgement {
     let until = lease
         .acquired_at
@@ -184,10 +143,6 @@ fn unknown(error: &str) -> Judgement {
     })
 }
 
-fn signed(d: Duration) -> SignedDuration {
-    SignedDuration::try_from(d).unwrap_or(SignedDuration::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -195,10 +150,8 @@ mod tests {
 
     use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-    use super::{
-        Evidence, HolderJob, HolderPod, Judgement, LeaseState, counts_for_old_pods, judge,
-    };
-    use crate::lease::LeaseView;
+    use super::{Evidence, Judgement, LeaseState, judge};
+    use crate::lease::{HolderJob, HolderPod, LeaseView};
 
     fn now() -> Timestamp {
         "2026-10-01T12:00:00Z".parse().unwrap()
@@ -361,14 +314,5 @@ mod tests {
             judge(&lease("job", 5), now(), &finished, &Evidence::NotRead),
             Judgement::NeedPods
         );
-    }
-
-    #[test]
-    fn a_pod_older_than_the_backstop_no_longer_counts_as_an_old_pod() {
-        let backstop = Duration::from_secs(4500);
-        assert!(counts_for_old_pods(&pod("Running", 4500), now(), backstop));
-        assert!(counts_for_old_pods(&pod("Pending", 1), now(), backstop));
-        assert!(!counts_for_old_pods(&pod("Running", 4501), now(), backstop));
-        assert!(!counts_for_old_pods(&pod("Failed", 1), now(), backstop));
     }
 }

@@ -1,0 +1,221 @@
+//! The object of a pass: as it was read, and as the pass wants it to be.
+//!
+//! Writes go out in at most two requests at the end of a pass, metadata and spec first, then the
+//! status with the resourceVersion that the first one returned (lifecycle.md §5); an unchanged part
+//! sends nothing. The few writes that must come earlier go through [`Working::write_now`].
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::Api;
+use kube::core::{ObjectMeta, ResourceExt as _};
+use serde_json::{Value, json};
+
+use crate::api::conditions::{self, Verdict};
+use crate::api::{TerraformCluster, TerraformClusterStatus, WorkspaceStatus};
+use crate::client::{Access, ApiError, merge_diff};
+use crate::names::{Kind, ObjectKey};
+
+/// A TerraformCluster under work.
+#[derive(Debug, Clone)]
+pub struct Working {
+    /// As the API server has it, as far as this pass knows.
+    stored: TerraformCluster,
+    /// As this pass wants it.
+    pub next: TerraformCluster,
+}
+
+impl Working {
+    /// Starts from the object as read.
+    #[must_use]
+    pub fn new(read: TerraformCluster) -> Self {
+        let mut next = read.clone();
+        next.status.get_or_insert_default();
+        Self { stored: read, next }
+    }
+
+    /// Kind, namespace and name.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(
+            Kind::TerraformCluster,
+            self.next.namespace().unwrap_or_default(),
+            self.next.name_any(),
+        )
+    }
+
+    /// The uid.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.next.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Metadata as this pass wants it.
+    #[must_use]
+    pub fn meta(&self) -> &ObjectMeta {
+        &self.next.metadata
+    }
+
+    /// Whether the object is being deleted.
+    #[must_use]
+    pub fn deleting(&self) -> bool {
+        self.next.metadata.deletion_timestamp.is_some()
+    }
+
+    /// The status under work.
+    pub fn status(&mut self) -> &mut TerraformClusterStatus {
+        self.next.status.get_or_insert_default()
+    }
+
+    /// The part of the status that every kind has.
+    pub fn workspace(&mut self) -> &mut WorkspaceStatus {
+        &mut self.status().workspace
+    }
+
+    /// The part of the status that every kind has, to read.
+    #[must_use]
+    pub fn reported(&self) -> &WorkspaceStatus {
+        static EMPTY: std::sync::LazyLock<WorkspaceStatus> =
+            std::sync::LazyLock::new(WorkspaceStatus::default);
+        self.next
+            .status
+            .as_ref()
+            .map_or(&EMPTY, |status| &status.workspace)
+    }
+
+    /// The status as stored before this pass.
+    #[must_use]
+    pub fn stored_status(&self) -> Option<&TerraformClusterStatus> {
+        self.stored.status.as_ref()
+    }
+
+    /// Records a condition.
+    pub fn set(&mut self, verdict: impl Into<Verdict>, now: Timestamp) {
+        let generation = self.next.metadata.generation.unwrap_or_default();
+        conditions::set(&mut self.workspace().conditions, verdict, generation, now);
+    }
+
+    /// An annotation as this pass wants it.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.next
+            .metadata
+            .annotations
+            .as_ref()?
+            .get(key)
+            .map(String::as_str)
+    }
+
+    /// Sets or removes an annotation, written at the end of the pass.
+    pub fn annotate(&mut self, key: &str, value: Option<&str>) {
+        let annotations = self.next.metadata.annotations.get_or_insert_default();
+        match value {
+            Some(value) => annotations.insert(key.to_owned(), value.to_owned()),
+            None => annotations.remove(key),
+        };
+    }
+
+    /// Patches metadata now, under the resourceVersion known; the end of the pass builds on the answer.
+    ///
+    /// # Errors
+    /// A conflict when somebody wrote the object since it was read.
+    pub async fn write_now(&mut self, access: &Access, metadata: Value) -> Result<(), ApiError> {
+        let api = self.api(access);
+        let mut patch = json!({"metadata": metadata});
+        patch["metadata"]["resourceVersion"] = json!(self.stored.resource_version());
+        let written: TerraformCluster = access.patch(&api, &self.next.name_any(), &patch).await?;
+        self.rebase(written);
+        Ok(())
+    }
+
+    /// Patches `status.activeJob` away now, under the resourceVersion known (jobs.md §8.3).
+    ///
+    /// # Errors
+    /// A conflict when somebody wrote the object since it was read.
+    pub async fn clear_active_job_now(&mut self, access: &Access) -> Result<(), ApiError> {
+        self.workspace().active_job = None;
+        if self
+            .stored
+            .status
+            .as_ref()
+            .is_none_or(|status| status.workspace.active_job.is_none())
+        {
+            return Ok(());
+        }
+        let patch = json!({
+            "metadata": {"resourceVersion": self.stored.resource_version()},
+            "status": {"activeJob": null},
+        });
+        let written: TerraformCluster = access
+            .patch_status(&self.api(access), &self.next.name_any(), &patch)
+            .await?;
+        self.rebase(written);
+        Ok(())
+    }
+
+    /// Writes what changed: metadata and spec, then status.
+    ///
+    /// # Errors
+    /// A conflict when somebody wrote the object since it was read; then nothing of the failed part
+    /// is written.
+    pub async fn save(&mut self, access: &Access) -> Result<(), ApiError> {
+        let api = self.api(access);
+        let name = self.next.name_any();
+        if let Some(mut patch) = merge_diff(&main_part(&self.stored), &main_part(&self.next)) {
+            patch["metadata"]["resourceVersion"] = json!(self.stored.resource_version());
+            let written: TerraformCluster = access.patch(&api, &name, &patch).await?;
+            self.rebase(written);
+        }
+        let status = merge_diff(&status_part(&self.stored), &status_part(&self.next));
+        if let Some(status) = status.filter(|_| !self.gone()) {
+            let patch = json!({"metadata": {"resourceVersion": self.stored.resource_version()}, "status": status});
+            let written: TerraformCluster = access.patch_status(&api, &name, &patch).await?;
+            self.rebase(written);
+        }
+        Ok(())
+    }
+
+    /// The last finalizer of a deleting object was taken off: the API server has let it go.
+    fn gone(&self) -> bool {
+        self.deleting() && self.stored.finalizers().is_empty()
+    }
+
+    /// Goes on from what the API server answered: its metadata with our pending changes, our spec and
+    /// status.
+    fn rebase(&mut self, written: TerraformCluster) {
+        let annotations = self.next.metadata.annotations.take();
+        let wanted = merge_diff(
+            &json!(self.stored.metadata.annotations),
+            &json!(annotations),
+        );
+        let finalizers = self.next.metadata.finalizers.take();
+        let finalizers = (finalizers != self.stored.metadata.finalizers).then_some(finalizers);
+        self.next.metadata = written.metadata.clone();
+        self.stored = written;
+        if let Some(finalizers) = finalizers {
+            self.next.metadata.finalizers = finalizers;
+        }
+        for (key, value) in wanted.iter().filter_map(Value::as_object).flatten() {
+            self.annotate(key, value.as_str());
+        }
+    }
+
+    fn api(&self, access: &Access) -> Api<TerraformCluster> {
+        access.api(&self.next.namespace().unwrap_or_default())
+    }
+}
+
+fn main_part(object: &TerraformCluster) -> Value {
+    json!({
+        "metadata": {
+            "annotations": object.metadata.annotations.clone().unwrap_or_default(),
+            "finalizers": object.metadata.finalizers.clone().unwrap_or_default(),
+        },
+        "spec": object.spec,
+    })
+}
+
+fn status_part(object: &TerraformCluster) -> Value {
+    object
+        .status
+        .as_ref()
+        .map_or_else(|| json!({}), |status| json!(status))
+}

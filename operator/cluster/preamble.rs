@@ -1,0 +1,249 @@
+//! What comes before a pass (lifecycle.md §4): foreign management, owner, finalizer, pause. Its writes
+//! are its own; none of them is part of the pass's patch.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use super::object::Working;
+use crate::api::capi::Cluster;
+use crate::api::conditions::{self, ConditionType, DependenciesReady, Paused, State as _, Status};
+use crate::api::conditions::{Ready, Verdict};
+use crate::api::keys::{annotations, finalizers};
+use crate::client::{Access, ApiError};
+use crate::owner::{self, ClusterOwner};
+
+/// The finalizer that makes the garbage collector delete dependents first.
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// Where the preamble leads.
+#[derive(Debug)]
+pub enum Preamble {
+    /// Nothing more in this pass; come back on the next event.
+    Stop,
+    /// Nothing more in this pass; come back by itself, since nothing will wake the object.
+    Wait,
+    /// Go on with the pass.
+    Go(Ownership),
+}
+
+/// What the preamble found out for the pass.
+#[derive(Debug, Clone)]
+pub struct Ownership {
+    /// The owning Cluster; none only while the object is being deleted.
+    pub cluster: Option<Cluster>,
+    /// Why the object is paused, if it is.
+    pub paused: Option<&'static str>,
+}
+
+/// What the object needs before a pass can run, given its owner as read. Pure: the acting part is
+/// [`run`].
+#[derive(Debug, PartialEq)]
+enum Need {
+    ConvertForegroundDeletion,
+    LeaveAlone,
+    WaitForOwner(Verdict, Wakes),
+    AddFinalizer,
+    Nothing,
+}
+
+/// Whether the gate's end wakes the object, or it must come back by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wakes {
+    ByWatch,
+    ByRequeue,
+}
+
+fn need(object: &Working, owner: ClusterOwner<'_>) -> Need {
+    let finalizers = object.meta().finalizers.as_deref().unwrap_or_default();
+    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
+    if object.deleting() {
+        return if has(FOREGROUND) {
+            Need::ConvertForegroundDeletion
+        } else {
+            Need::Nothing
+        };
+    }
+    if object.annotation(annotations::MANAGED_BY).is_some() {
+        return Need::LeaveAlone;
+    }
+    match owner {
+        ClusterOwner::Unowned => Need::WaitForOwner(
+            DependenciesReady::WaitingForOwner.with(
+                "no Cluster owns this object yet: a Cluster whose spec.infrastructureRef names it must exist",
+            ),
+            Wakes::ByRequeue,
+        ),
+        ClusterOwner::Gone { name } => Need::WaitForOwner(
+            DependenciesReady::OwnerNotFound.with(format!("the Cluster {name} that owns this object does not exist")),
+            Wakes::ByWatch,
+        ),
+        ClusterOwner::Mismatch { name, why } => Need::WaitForOwner(
+            DependenciesReady::OwnerMismatch.with(format!("Cluster {name} does not own this object: {}", why.describe())),
+            Wakes::ByWatch,
+        ),
+        ClusterOwner::Valid(_) if !has(finalizers::CLUSTER) => Need::AddFinalizer,
+        ClusterOwner::Valid(_) => Need::Nothing,
+    }
+}
+
+/// Runs the preamble. `cluster` is the Cluster that the owner reference names, as read.
+///
+/// # Errors
+/// When a write fails; a conflict means that the object was read too early.
+pub async fn run(
+    access: &Access,
+    object: &mut Working,
+    cluster: Option<Cluster>,
+    now: Timestamp,
+) -> Result<Preamble, ApiError> {
+    let meta = object.meta().clone();
+    let owner = owner::cluster_owner(&meta, cluster.as_ref());
+    let valid = matches!(owner, ClusterOwner::Valid(_));
+    match need(object, owner) {
+        Need::LeaveAlone => return Ok(Preamble::Stop),
+        Need::WaitForOwner(gate, wakes) => {
+            close_gate(object, gate, now);
+            object.save(access).await?;
+            return Ok(if wakes == Wakes::ByRequeue {
+                Preamble::Wait
+            } else {
+                Preamble::Stop
+            });
+        }
+        Need::AddFinalizer => {
+            let mut all = meta.finalizers.clone().unwrap_or_default();
+            all.push(finalizers::CLUSTER.to_owned());
+            object.write_now(access, json!({"finalizers": all})).await?;
+            return Ok(Preamble::Stop);
+        }
+        Need::ConvertForegroundDeletion => {
+            let all: Vec<&String> = meta
+                .finalizers
+                .iter()
+                .flatten()
+                .filter(|name| *name != FOREGROUND)
+                .collect();
+            object.write_now(access, json!({"finalizers": all})).await?;
+        }
+        Need::Nothing => {}
+    }
+    let cluster = cluster.filter(|_| valid);
+    let paused = owner::paused(
+        object.meta(),
+        cluster.as_ref().is_some_and(|cluster| cluster.spec.paused),
+    );
+    let before =
+        conditions::get(&object.reported().conditions, ConditionType::Paused).map(Status::of);
+    let verdict = match paused {
+        Some(why) => Paused::Paused.with(why),
+        None => Paused::NotPaused.plain(),
+    };
+    let changed = before != Some(verdict.status());
+    object.set(verdict, now);
+    if changed {
+        object.save(access).await?;
+        // The event of this write starts the next pass.
+        if paused.is_none() {
+            return Ok(Preamble::Stop);
+        }
+    }
+    Ok(Preamble::Go(Ownership { cluster, paused }))
+}
+
+/// Reports a closed owner gate, on `Ready` too as long as nothing was provisioned (lifecycle.md §4).
+fn close_gate(object: &mut Working, gate: Verdict, now: Timestamp) {
+    if !object.reported().is_provisioned() {
+        let ready = if gate.status() == Status::False {
+            Ready::NotReady
+        } else {
+            Ready::ReadyUnknown
+        };
+        object.set(
+            ready.with(format!("{}: {}", gate.reason(), gate.message())),
+            now,
+        );
+    }
+    object.set(gate, now);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::{Need, Wakes, need};
+    use crate::api::TerraformCluster;
+    use crate::api::capi::Cluster;
+    use crate::operator::cluster::object::Working;
+    use crate::owner::{ClusterOwner, Mismatch};
+
+    const FINALIZER: &str = "terraformcluster.infrastructure.cluster.x-k8s.io";
+
+    fn object(meta: &Value) -> Working {
+        let object: TerraformCluster = serde_json::from_value(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "TerraformCluster",
+            "metadata": meta, "spec": {"source": {"image": "i"}}
+        }))
+        .unwrap();
+        Working::new(object)
+    }
+
+    fn gate(meta: &Value, owner: ClusterOwner<'_>) -> (String, Wakes) {
+        match need(&object(meta), owner) {
+            Need::WaitForOwner(verdict, wakes) => {
+                (format!("{}/{}", verdict.status(), verdict.reason()), wakes)
+            }
+            other => panic!("no gate: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_an_owner_the_object_waits_and_gets_no_finalizer() {
+        assert_eq!(
+            gate(&json!({}), ClusterOwner::Unowned),
+            ("Unknown/WaitingForOwner".into(), Wakes::ByRequeue)
+        );
+    }
+
+    #[test]
+    fn a_missing_or_foreign_owner_closes_the_gate_until_a_watch_wakes_it() {
+        assert_eq!(
+            gate(&json!({}), ClusterOwner::Gone { name: "c" }),
+            ("False/OwnerNotFound".into(), Wakes::ByWatch)
+        );
+        let mismatch = ClusterOwner::Mismatch {
+            name: "c",
+            why: Mismatch::Uid,
+        };
+        assert_eq!(
+            gate(&json!({}), mismatch),
+            ("False/OwnerMismatch".into(), Wakes::ByWatch)
+        );
+    }
+
+    #[test]
+    fn an_owned_object_gets_the_finalizer_first() {
+        let cluster = Cluster::default();
+        assert_eq!(
+            need(&object(&json!({})), ClusterOwner::Valid(&cluster)),
+            Need::AddFinalizer
+        );
+        let owned = object(&json!({"finalizers": [FINALIZER]}));
+        assert_eq!(need(&owned, ClusterOwner::Valid(&cluster)), Need::Nothing);
+    }
+
+    #[test]
+    fn an_externally_managed_object_is_left_alone() {
+        let managed = object(&json!({"annotations": {"cluster.x-k8s.io/managed-by": "x"}}));
+        assert_eq!(need(&managed, ClusterOwner::Unowned), Need::LeaveAlone);
+    }
+
+    #[test]
+    fn a_foreground_deletion_is_converted_before_anything_else() {
+        let meta = json!({"deletionTimestamp": "2026-10-01T12:00:00Z", "finalizers": [FINALIZER, "foregroundDeletion"]});
+        assert_eq!(
+            need(&object(&meta), ClusterOwner::Unowned),
+            Need::ConvertForegroundDeletion
+        );
+    }
+}
