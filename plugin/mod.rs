@@ -12,7 +12,7 @@
 mod args;
 mod colour;
 mod complete;
-mod completion;
+pub(crate) mod completion;
 mod connect;
 mod diagnose;
 mod error;
