@@ -6,12 +6,14 @@
 pub mod api;
 pub mod cli;
 pub mod client;
+pub mod decide;
 pub mod image;
 pub mod inputs;
 pub mod jobs;
 pub mod lease;
 pub mod names;
 pub mod owner;
+pub mod state;
 pub mod text;
 
 #[path = "../operator/mod.rs"]

@@ -1,4 +1,5 @@
 //! The one integration test binary.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod api;
 mod house;
