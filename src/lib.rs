@@ -4,6 +4,7 @@
 //! rules and what both wings share), `operator` acts, `plugin` explains.
 
 pub mod api;
+pub mod cli;
 pub mod client;
 pub mod decide;
 pub mod image;
@@ -20,3 +21,6 @@ pub mod text;
 
 #[path = "../operator/mod.rs"]
 pub mod operator;
+
+#[path = "../plugin/mod.rs"]
+pub mod plugin;
