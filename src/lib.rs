@@ -5,10 +5,15 @@
 
 pub mod api;
 pub mod client;
+pub mod decide;
+pub mod image;
 pub mod inputs;
+pub mod jobs;
 pub mod lease;
 pub mod names;
 pub mod owner;
+pub mod state;
+pub mod text;
 
 #[path = "../operator/mod.rs"]
 pub mod operator;

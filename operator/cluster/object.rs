@@ -35,7 +35,11 @@ impl Working {
     /// Kind, namespace and name.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        ObjectKey::new(Kind::TerraformCluster, self.next.namespace().unwrap_or_default(), self.next.name_any())
+        ObjectKey::new(
+            Kind::TerraformCluster,
+            self.next.namespace().unwrap_or_default(),
+            self.next.name_any(),
+        )
     }
 
     /// The uid.
@@ -69,8 +73,12 @@ impl Working {
     /// The part of the status that every kind has, to read.
     #[must_use]
     pub fn reported(&self) -> &WorkspaceStatus {
-        static EMPTY: std::sync::LazyLock<WorkspaceStatus> = std::sync::LazyLock::new(WorkspaceStatus::default);
-        self.next.status.as_ref().map_or(&EMPTY, |status| &status.workspace)
+        static EMPTY: std::sync::LazyLock<WorkspaceStatus> =
+            std::sync::LazyLock::new(WorkspaceStatus::default);
+        self.next
+            .status
+            .as_ref()
+            .map_or(&EMPTY, |status| &status.workspace)
     }
 
     /// The status as stored before this pass.
@@ -88,7 +96,12 @@ impl Working {
     /// An annotation as this pass wants it.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.next.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+        self.next
+            .metadata
+            .annotations
+            .as_ref()?
+            .get(key)
+            .map(String::as_str)
     }
 
     /// Sets or removes an annotation, written at the end of the pass.
@@ -119,14 +132,21 @@ impl Working {
     /// A conflict when somebody wrote the object since it was read.
     pub async fn clear_active_job_now(&mut self, access: &Access) -> Result<(), ApiError> {
         self.workspace().active_job = None;
-        if self.stored.status.as_ref().is_none_or(|status| status.workspace.active_job.is_none()) {
+        if self
+            .stored
+            .status
+            .as_ref()
+            .is_none_or(|status| status.workspace.active_job.is_none())
+        {
             return Ok(());
         }
         let patch = json!({
             "metadata": {"resourceVersion": self.stored.resource_version()},
             "status": {"activeJob": null},
         });
-        let written: TerraformCluster = access.patch_status(&self.api(access), &self.next.name_any(), &patch).await?;
+        let written: TerraformCluster = access
+            .patch_status(&self.api(access), &self.next.name_any(), &patch)
+            .await?;
         self.rebase(written);
         Ok(())
     }
@@ -162,7 +182,10 @@ impl Working {
     /// status.
     fn rebase(&mut self, written: TerraformCluster) {
         let annotations = self.next.metadata.annotations.take();
-        let wanted = merge_diff(&json!(self.stored.metadata.annotations), &json!(annotations));
+        let wanted = merge_diff(
+            &json!(self.stored.metadata.annotations),
+            &json!(annotations),
+        );
         let finalizers = self.next.metadata.finalizers.take();
         let finalizers = (finalizers != self.stored.metadata.finalizers).then_some(finalizers);
         self.next.metadata = written.metadata.clone();
@@ -191,5 +214,8 @@ fn main_part(object: &TerraformCluster) -> Value {
 }
 
 fn status_part(object: &TerraformCluster) -> Value {
-    object.status.as_ref().map_or_else(|| json!({}), |status| json!(status))
+    object
+        .status
+        .as_ref()
+        .map_or_else(|| json!({}), |status| json!(status))
 }

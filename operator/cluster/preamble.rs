@@ -57,7 +57,11 @@ fn need(object: &Working, owner: ClusterOwner<'_>) -> Need {
     let finalizers = object.meta().finalizers.as_deref().unwrap_or_default();
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     if object.deleting() {
-        return if has(FOREGROUND) { Need::ConvertForegroundDeletion } else { Need::Nothing };
+        return if has(FOREGROUND) {
+            Need::ConvertForegroundDeletion
+        } else {
+            Need::Nothing
+        };
     }
     if object.annotation(annotations::MANAGED_BY).is_some() {
         return Need::LeaveAlone;
@@ -100,7 +104,11 @@ pub async fn run(
         Need::WaitForOwner(gate, wakes) => {
             close_gate(object, gate, now);
             object.save(access).await?;
-            return Ok(if wakes == Wakes::ByRequeue { Preamble::Wait } else { Preamble::Stop });
+            return Ok(if wakes == Wakes::ByRequeue {
+                Preamble::Wait
+            } else {
+                Preamble::Stop
+            });
         }
         Need::AddFinalizer => {
             let mut all = meta.finalizers.clone().unwrap_or_default();
@@ -109,14 +117,23 @@ pub async fn run(
             return Ok(Preamble::Stop);
         }
         Need::ConvertForegroundDeletion => {
-            let all: Vec<&String> = meta.finalizers.iter().flatten().filter(|name| *name != FOREGROUND).collect();
+            let all: Vec<&String> = meta
+                .finalizers
+                .iter()
+                .flatten()
+                .filter(|name| *name != FOREGROUND)
+                .collect();
             object.write_now(access, json!({"finalizers": all})).await?;
         }
         Need::Nothing => {}
     }
     let cluster = cluster.filter(|_| valid);
-    let paused = owner::paused(object.meta(), cluster.as_ref().is_some_and(|cluster| cluster.spec.paused));
-    let before = conditions::get(&object.reported().conditions, ConditionType::Paused).map(Status::of);
+    let paused = owner::paused(
+        object.meta(),
+        cluster.as_ref().is_some_and(|cluster| cluster.spec.paused),
+    );
+    let before =
+        conditions::get(&object.reported().conditions, ConditionType::Paused).map(Status::of);
     let verdict = match paused {
         Some(why) => Paused::Paused.with(why),
         None => Paused::NotPaused.plain(),
@@ -136,8 +153,15 @@ pub async fn run(
 /// Reports a closed owner gate, on `Ready` too as long as nothing was provisioned (lifecycle.md §4).
 fn close_gate(object: &mut Working, gate: Verdict, now: Timestamp) {
     if !object.reported().is_provisioned() {
-        let ready = if gate.status() == Status::False { Ready::NotReady } else { Ready::ReadyUnknown };
-        object.set(ready.with(format!("{}: {}", gate.reason(), gate.message())), now);
+        let ready = if gate.status() == Status::False {
+            Ready::NotReady
+        } else {
+            Ready::ReadyUnknown
+        };
+        object.set(
+            ready.with(format!("{}: {}", gate.reason(), gate.message())),
+            now,
+        );
     }
     object.set(gate, now);
 }
@@ -166,27 +190,44 @@ mod tests {
 
     fn gate(meta: &Value, owner: ClusterOwner<'_>) -> (String, Wakes) {
         match need(&object(meta), owner) {
-            Need::WaitForOwner(verdict, wakes) => (format!("{}/{}", verdict.status(), verdict.reason()), wakes),
+            Need::WaitForOwner(verdict, wakes) => {
+                (format!("{}/{}", verdict.status(), verdict.reason()), wakes)
+            }
             other => panic!("no gate: {other:?}"),
         }
     }
 
     #[test]
     fn without_an_owner_the_object_waits_and_gets_no_finalizer() {
-        assert_eq!(gate(&json!({}), ClusterOwner::Unowned), ("Unknown/WaitingForOwner".into(), Wakes::ByRequeue));
+        assert_eq!(
+            gate(&json!({}), ClusterOwner::Unowned),
+            ("Unknown/WaitingForOwner".into(), Wakes::ByRequeue)
+        );
     }
 
     #[test]
     fn a_missing_or_foreign_owner_closes_the_gate_until_a_watch_wakes_it() {
-        assert_eq!(gate(&json!({}), ClusterOwner::Gone { name: "c" }), ("False/OwnerNotFound".into(), Wakes::ByWatch));
-        let mismatch = ClusterOwner::Mismatch { name: "c", why: Mismatch::Uid };
-        assert_eq!(gate(&json!({}), mismatch), ("False/OwnerMismatch".into(), Wakes::ByWatch));
+        assert_eq!(
+            gate(&json!({}), ClusterOwner::Gone { name: "c" }),
+            ("False/OwnerNotFound".into(), Wakes::ByWatch)
+        );
+        let mismatch = ClusterOwner::Mismatch {
+            name: "c",
+            why: Mismatch::Uid,
+        };
+        assert_eq!(
+            gate(&json!({}), mismatch),
+            ("False/OwnerMismatch".into(), Wakes::ByWatch)
+        );
     }
 
     #[test]
     fn an_owned_object_gets_the_finalizer_first() {
         let cluster = Cluster::default();
-        assert_eq!(need(&object(&json!({})), ClusterOwner::Valid(&cluster)), Need::AddFinalizer);
+        assert_eq!(
+            need(&object(&json!({})), ClusterOwner::Valid(&cluster)),
+            Need::AddFinalizer
+        );
         let owned = object(&json!({"finalizers": [FINALIZER]}));
         assert_eq!(need(&owned, ClusterOwner::Valid(&cluster)), Need::Nothing);
     }
@@ -200,6 +241,9 @@ mod tests {
     #[test]
     fn a_foreground_deletion_is_converted_before_anything_else() {
         let meta = json!({"deletionTimestamp": "2026-10-01T12:00:00Z", "finalizers": [FINALIZER, "foregroundDeletion"]});
-        assert_eq!(need(&object(&meta), ClusterOwner::Unowned), Need::ConvertForegroundDeletion);
+        assert_eq!(
+            need(&object(&meta), ClusterOwner::Unowned),
+            Need::ConvertForegroundDeletion
+        );
     }
 }

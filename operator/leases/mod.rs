@@ -15,6 +15,7 @@ use crate::client::Access;
 use crate::lease::Claim;
 
 pub use fence::{Fenced, PauseCheck};
+pub use release::HeldBy;
 pub use take::{Acquired, Taken};
 
 /// The leases that one start takes: the run lease, and for a mutating operation of
@@ -25,6 +26,17 @@ pub struct Claims {
     pub run: Claim,
     /// The cluster write lease; only a TerraformCluster takes it.
     pub cluster: Option<Claim>,
+}
+
+impl Claims {
+    /// Names of the leases, run lease first.
+    #[must_use]
+    pub fn lease_names(&self) -> Vec<&str> {
+        std::iter::once(&self.run)
+            .chain(&self.cluster)
+            .map(|claim| claim.lease.as_str())
+            .collect()
+    }
 }
 
 /// The leases as this pass last wrote or read them.

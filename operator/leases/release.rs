@@ -5,55 +5,65 @@ use kube::api::ListParams;
 
 use super::{Claims, Leases};
 use crate::client::{ApiError, Deletion, Guard};
-use crate::lease::{Claim, Evidence, LeaseView, ReleaseMoment, may_release};
-use crate::names::{ObjectKey, key};
+use crate::lease::{Evidence, LeaseView, ReleaseMoment, may_release};
+use crate::names::{JobName, ObjectKey, key};
+
+/// The leases that a Job may hold, by name; they are given back together.
+#[derive(Debug, Clone, Copy)]
+pub struct HeldBy<'a> {
+    /// Namespace of the Job and its leases.
+    pub namespace: &'a str,
+    /// The Job.
+    pub job: &'a JobName,
+    /// Names of the run lease and, for a cluster, the cluster write lease.
+    pub leases: &'a [&'a str],
+}
 
 impl Leases {
-    /// Gives back those of `claims` (of one Job) that its name holds, if that is
-    /// safe: the leases are read first, then the Job, then its pods, and each is
-    /// deleted with the uid and resourceVersion of the first read, so that a lease
-    /// another Job took in the meantime stays.
+    /// Gives back those of the leases that the Job's name holds, if that is safe: the leases are read
+    /// first, then the Job, then its pods, and each is deleted with the uid and resourceVersion of the
+    /// first read, so that a lease another Job took in the meantime stays.
     ///
-    /// A failure to release is only logged: a lease whose Job finished is free
-    /// anyway, and the next Job takes it over (seed: Release).
-    pub async fn release(&self, claims: &[&Claim], moment: ReleaseMoment) {
-        if let Err(error) = self.try_release(claims, moment).await {
-            tracing::warn!(error = %error, "a lease could not be given back");
+    /// A failure to release is only logged: a lease whose Job finished is free anyway, and the next Job
+    /// takes it over (seed: Release).
+    pub async fn release(&self, held: HeldBy<'_>, moment: ReleaseMoment) {
+        if let Err(error) = self.try_release(held, moment).await {
+            tracing::warn!(job = held.job.as_str(), error = %error, "the leases of a Job could not be given back");
         }
     }
 
     /// R2 and R3: gives back both leases of a start that created no Job.
     pub async fn give_back(&self, claims: &Claims) {
-        let both: Vec<&Claim> = std::iter::once(&claims.run)
-            .chain(&claims.cluster)
-            .collect();
-        self.release(&both, ReleaseMoment::Unstarted).await;
+        let names = claims.lease_names();
+        let held = HeldBy {
+            namespace: &claims.run.namespace,
+            job: &claims.run.holder,
+            leases: &names,
+        };
+        self.release(held, ReleaseMoment::Unstarted).await;
     }
 
-    async fn try_release(&self, claims: &[&Claim], moment: ReleaseMoment) -> Result<(), ApiError> {
-        let Some(first) = claims.first() else {
+    async fn try_release(&self, held: HeldBy<'_>, moment: ReleaseMoment) -> Result<(), ApiError> {
+        let mut ours = Vec::new();
+        for name in held.leases {
+            let lease = self.read(held.namespace, name).await?;
+            ours.extend(lease.filter(|lease| LeaseView::read(lease).holder == held.job.as_str()));
+        }
+        let Some(first) = ours.first() else {
             return Ok(());
         };
-        let (namespace, holder) = (first.namespace.as_str(), first.holder.as_str());
-        let mut held = Vec::new();
-        for claim in claims {
-            let lease = self.read(namespace, &claim.lease).await?;
-            held.extend(lease.filter(|lease| LeaseView::read(lease).holder == holder));
-        }
-        if held.is_empty() {
-            return Ok(());
-        }
-        let job = Evidence::Read(self.holder_job(namespace, holder).await?);
-        let pods = Evidence::Read(self.holder_pods(namespace, holder).await?);
-        if !may_release(moment, &job, &pods, self.access.now(), first.backstop) {
+        let backstop = LeaseView::read(first).backstop;
+        let job = Evidence::Read(self.holder_job(held.namespace, held.job.as_str()).await?);
+        let pods = Evidence::Read(self.holder_pods(held.namespace, held.job.as_str()).await?);
+        if !may_release(moment, &job, &pods, self.access.now(), backstop) {
             tracing::debug!(
-                job = holder,
+                job = held.job.as_str(),
                 "the Job or a pod of it may still run: its leases stay"
             );
             return Ok(());
         }
-        let api = self.access.api::<Lease>(namespace);
-        for lease in held {
+        let api = self.access.api::<Lease>(held.namespace);
+        for lease in ours {
             let name = lease.metadata.name.clone().unwrap_or_default();
             if self
                 .access
@@ -61,7 +71,7 @@ impl Leases {
                 .await?
                 == Deletion::Deleted
             {
-                tracing::debug!(lease = name, job = holder, "gave the lease back");
+                tracing::debug!(lease = name, job = held.job.as_str(), "gave the lease back");
             }
         }
         Ok(())

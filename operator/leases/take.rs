@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::core::ResourceExt as _;
 
-use super::{Claims, Held, Leases, RunningJobs};
+use super::{Claims, Held, HeldBy, Leases, RunningJobs};
 use crate::client::{ApiError, Class};
 use crate::lease::{
     Claim, FRESH, HolderJob, LeaseView, OldPods, ReleaseMoment, Wait, old_pods, refreshed_for,
@@ -122,7 +122,12 @@ impl Leases {
             }))),
             Ok(Gate::Closed(wait)) => {
                 if !wait.keeps_leases() {
-                    self.release(&[&claims.run], ReleaseMoment::Unstarted).await;
+                    let held = HeldBy {
+                        namespace: &claims.run.namespace,
+                        job: &claims.run.holder,
+                        leases: &[&claims.run.lease],
+                    };
+                    self.release(held, ReleaseMoment::Unstarted).await;
                 }
                 Ok(Taken::Wait(wait))
             }

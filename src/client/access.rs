@@ -170,7 +170,7 @@ impl Access {
     /// Creates `object`.
     ///
     /// # Errors
-    /// [`ApiError::proves_no_create`] tells whether nothing was made.
+    /// [`ApiError::create_failure`] tells whether nothing was made.
     pub async fn create<K>(&self, api: &Api<K>, object: &K) -> Result<K, ApiError>
     where
         K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Serialize + Debug,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::jobs::create::CreateFailure;
+
 /// What an error proves about the request it answers (jobs.md §5.1, leases.md §8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -68,11 +70,13 @@ impl ApiError {
         }
     }
 
-    /// True when a failed create proves that it made nothing: the server refused
-    /// it, or the namespace is gone (leases.md §8, "Rejected").
+    /// What this error proves about the create it answers (leases.md §8, "Rejected").
     #[must_use]
-    pub fn proves_no_create(&self) -> bool {
-        matches!(self.class(), Class::Rejected | Class::NotFound)
+    pub fn create_failure(&self) -> CreateFailure {
+        match &self.cause {
+            Cause::Status(status) => CreateFailure::classify(status.code, &status.reason),
+            Cause::Transport(_) | Cause::Timeout(_) => CreateFailure::Ambiguous,
+        }
     }
 
     /// True for a missing object.
@@ -136,38 +140,7 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::{ApiError, Cause, Class};
-
-    fn answered(code: u16, reason: &str) -> ApiError {
-        let status = kube::core::Status::failure("text", reason).with_code(code);
-        ApiError::new("create", "Job ns/a".into(), Cause::Status(Box::new(status)))
-    }
-
-    #[test]
-    fn a_create_is_disproved_only_by_a_refusal_or_a_missing_namespace() {
-        for (code, reason) in [
-            (422, "Invalid"),
-            (403, "Forbidden"),
-            (401, "Unauthorized"),
-            (400, "BadRequest"),
-            (413, "RequestEntityTooLarge"),
-            (404, "NotFound"),
-        ] {
-            assert!(answered(code, reason).proves_no_create(), "{code} {reason}");
-        }
-        for (code, reason) in [
-            (409, "Conflict"),
-            (409, "AlreadyExists"),
-            (429, "TooManyRequests"),
-            (500, ""),
-            (503, "ServiceUnavailable"),
-            (504, "Timeout"),
-        ] {
-            assert!(
-                !answered(code, reason).proves_no_create(),
-                "{code} {reason}"
-            );
-        }
-    }
+    use crate::jobs::create::CreateFailure;
 
     #[test]
     fn an_unanswered_call_is_unknown() {
@@ -177,6 +150,7 @@ mod tests {
             Cause::Timeout(std::time::Duration::from_secs(3)),
         );
         assert_eq!(late.class(), Class::Unknown);
+        assert_eq!(late.create_failure(), CreateFailure::Ambiguous);
         assert_eq!(
             late.to_string(),
             "create Job ns/a: no answer from the API server within 3s"

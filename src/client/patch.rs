@@ -12,9 +12,14 @@ pub fn merge_diff(base: &Value, next: &Value) -> Option<Value> {
     let (Value::Object(base), Value::Object(next)) = (base, next) else {
         return Some(next.clone());
     };
-    let removed = base.keys().filter(|key| !next.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let removed = base
+        .keys()
+        .filter(|key| !next.contains_key(*key))
+        .map(|key| (key.clone(), Value::Null));
     let changed = next.iter().filter_map(|(key, value)| {
-        let difference = base.get(key).map_or_else(|| Some(value.clone()), |old| merge_diff(old, value));
+        let difference = base
+            .get(key)
+            .map_or_else(|| Some(value.clone()), |old| merge_diff(old, value));
         Some((key.clone(), difference?))
     });
     Some(Value::Object(removed.chain(changed).collect::<Map<_, _>>()))
@@ -28,7 +33,10 @@ mod tests {
 
     #[test]
     fn equal_documents_need_no_patch() {
-        assert_eq!(merge_diff(&json!({"a": {"b": [1]}}), &json!({"a": {"b": [1]}})), None);
+        assert_eq!(
+            merge_diff(&json!({"a": {"b": [1]}}), &json!({"a": {"b": [1]}})),
+            None
+        );
     }
 
     #[test]

@@ -32,21 +32,43 @@ fn mentions(file: &Path, module: &str) -> Vec<String> {
         .lines()
         .map(|line| line.split("//").next().unwrap_or_default())
         .filter(|line| line.contains(module))
-        .map(|line| format!("{}: {}", file.strip_prefix(root()).unwrap().display(), line.trim()))
+        .map(|line| {
+            format!(
+                "{}: {}",
+                file.strip_prefix(root()).unwrap().display(),
+                line.trim()
+            )
+        })
         .collect()
 }
 
 fn nobody_in(files: &[PathBuf], modules: &[&str]) {
-    let found: Vec<String> =
-        files.iter().flat_map(|file| modules.iter().flat_map(|module| mentions(file, module))).collect();
-    assert!(found.is_empty(), "forbidden dependencies:\n{}", found.join("\n"));
+    let found: Vec<String> = files
+        .iter()
+        .flat_map(|file| modules.iter().flat_map(|module| mentions(file, module)))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "forbidden dependencies:\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]
 fn the_core_knows_neither_wing() {
-    let core: Vec<PathBuf> =
-        sources("src").into_iter().filter(|file| !file.ends_with("src/cli.rs") && !file.ends_with("src/main.rs")).collect();
-    nobody_in(&core, &["crate::operator", "crate::plugin", "captf::operator", "captf::plugin"]);
+    let core: Vec<PathBuf> = sources("src")
+        .into_iter()
+        .filter(|file| !file.ends_with("src/cli.rs") && !file.ends_with("src/main.rs"))
+        .collect();
+    nobody_in(
+        &core,
+        &[
+            "crate::operator",
+            "crate::plugin",
+            "captf::operator",
+            "captf::plugin",
+        ],
+    );
 }
 
 #[test]
@@ -57,11 +79,19 @@ fn the_wings_do_not_know_each_other() {
 
 #[test]
 fn what_decides_has_no_client_no_clock_and_no_async() {
-    let pure: Vec<PathBuf> = ["src/lease", "src/names", "src/decide", "src/jobs", "src/inputs", "src/state", "src/outputs"]
-        .into_iter()
-        .filter(|folder| root().join(folder).exists())
-        .flat_map(sources)
-        .collect();
+    let pure: Vec<PathBuf> = [
+        "src/lease",
+        "src/names",
+        "src/decide",
+        "src/jobs",
+        "src/inputs",
+        "src/state",
+        "src/outputs",
+    ]
+    .into_iter()
+    .filter(|folder| root().join(folder).exists())
+    .flat_map(sources)
+    .collect();
     nobody_in(
         &pure,
         &[
@@ -79,8 +109,17 @@ fn what_decides_has_no_client_no_clock_and_no_async() {
 
 #[test]
 fn path_attributes_stand_in_two_lines_only() {
-    let files: Vec<PathBuf> = ["src", "operator", "plugin"].into_iter().flat_map(sources).collect();
-    let lines: Vec<String> = files.iter().flat_map(|file| mentions(file, "#[path")).collect();
+    let files: Vec<PathBuf> = ["src", "operator", "plugin"]
+        .into_iter()
+        .flat_map(sources)
+        .collect();
+    let lines: Vec<String> = files
+        .iter()
+        .flat_map(|file| mentions(file, "#[path"))
+        .collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines.iter().all(|line| line.starts_with("src/lib.rs")), "{lines:?}");
+    assert!(
+        lines.iter().all(|line| line.starts_with("src/lib.rs")),
+        "{lines:?}"
+    );
 }
