@@ -14,13 +14,11 @@ pub mod lease;
 pub mod names;
 pub mod outputs;
 pub mod owner;
-#[cfg(unix)]
 pub mod runner;
 pub mod state;
 pub mod text;
 
 #[path = "../operator/mod.rs"]
 pub mod operator;
-
 #[path = "../plugin/mod.rs"]
 pub mod plugin;
