@@ -8,6 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
+use super::jobs::related;
 use super::object::Working;
 use super::pass::{End, Pass, gate, seconds};
 use super::state::StateRead;
@@ -27,7 +28,7 @@ use crate::jobs::slots::{self, ClusterSlots, Slots};
 use crate::lease::{Claim, DEFER_REQUEUE, WAIT_REQUEUE, backstop_of_deadline};
 use crate::names::{InputsHash, JobName, JobSeed, LeaseScope, Op, Tick};
 use crate::operator::credentials::{self, Identity};
-use crate::operator::events::Event;
+use crate::events::EventData;
 use crate::operator::leases::Claims;
 use crate::operator::runner_rbac;
 use crate::operator::secrets::{Provenance, RunInputs, variables};
@@ -68,7 +69,7 @@ impl Pass<'_> {
         let prepared = credentials::prepare(access, &self.owner, self.identity().as_ref()).await;
         self.object.set(prepared.identity_allowed.clone(), self.now);
         self.object.set(prepared.credentials_mirrored.clone(), self.now);
-        self.events.extend(prepared.events.iter().map(|event| Event::normal(event.reason(), event.note())));
+        self.events.extend(prepared.events.iter().map(|event| EventData::normal(event.reason(), event.note())));
         self.late_error = prepared.error.map(PassError::from).or(self.late_error.take());
         let secret = prepared.mount?;
         let account = self.policy().service_account_name().to_owned();
@@ -177,6 +178,29 @@ impl Pass<'_> {
         Ok(self.report_started(started, &plan, decision))
     }
 
+    /// Operations this manager does not run are told on the object, so that nobody waits for them: the
+    /// infrastructure and its state stay as they are.
+    fn refuse_operation(&mut self, op: Op) -> End {
+        match op {
+            Op::Destroy => self.object.set(
+                Deleting::Deleting.with(
+                    "the state describes infrastructure, and this version of the manager runs no destroy Jobs: set \
+                     spec.deletionPolicy: Retain to let the object go and keep infrastructure and state",
+                ),
+                self.now,
+            ),
+            Op::Plan => self.object.set(
+                ApplyJobSucceeded::PlanAwaitingApproval.with(
+                    "applyPolicy is Manual, and this version of the manager makes no TerraformPlans: set \
+                     spec.applyPolicy: Automatic to apply the change",
+                ),
+                self.now,
+            ),
+            Op::Apply | Op::Refresh | Op::Drift | Op::Restore => {}
+        }
+        End::Requeue(Some(APPROVAL_REQUEUE))
+    }
+
     /// Goes on with an active Job that nobody armed (jobs.md §5.3).
     pub(super) async fn arm(&mut self, job: &JobFacts) -> Result<Started, PassError> {
         let recorded = self.records.attempt.as_ref().filter(|attempt| {
@@ -250,14 +274,14 @@ impl Pass<'_> {
                     "created Job {} to {} with image {image}, attempt {}: {}",
                     plan.name, plan.op, plan.attempt, decision.reason.as_str()
                 );
-                self.events.push(Event::normal("JobCreated", note).about_job(plan.name.as_str()));
+                self.events.push(EventData::normal("JobCreated", note).about(related(&job)));
                 if decision.reason == Reason::Due(Cause::InputsChanged) {
                     let note = "the inputs differ from those of the state, and are applied".to_owned();
-                    self.events.push(Event::normal("InputsChanged", note).about_job(plan.name.as_str()));
+                    self.events.push(EventData::normal("InputsChanged", note).about(related(&job)));
                 }
                 if let Some(id) = &plan.force_unlock {
                     let note = format!("Job {} unlocks the state from the stale lock {id}", plan.name);
-                    self.events.push(Event::warning("ForceUnlocked", note).about_job(plan.name.as_str()));
+                    self.events.push(EventData::warning("ForceUnlocked", note).about(related(&job)));
                 }
                 self.report_applying(plan.name.as_str());
                 End::Requeue(Some(ACTIVE_JOB_REQUEUE))
@@ -289,7 +313,7 @@ impl Pass<'_> {
         }
         let check = ensure_labels(&self.context.access, &self.owner, &self.cluster_name).await?;
         if let Some(note) = &check.repaired {
-            self.events.push(Event::warning("StateLabelsRepaired", note.clone()));
+            self.events.push(EventData::warning("StateLabelsRepaired", note.clone()));
         }
         Ok(check.refused.map(|message| {
             self.object.set(StateReadable::StateInconsistent.with(message), self.now);

@@ -24,7 +24,7 @@ use crate::lease::{DEFER_REQUEUE, ReleaseMoment};
 use crate::names::{JobName, Op, cluster_write_lease};
 use crate::operator::active::{self, Action, Situation};
 use crate::operator::bookkeeping;
-use crate::operator::events::Event;
+use crate::events::{EventData, RelatedJob};
 use crate::operator::leases::HeldBy;
 use crate::operator::secrets::per_run::JobRef;
 use crate::operator::secrets::records::{Interruption, Marks, Record, mark};
@@ -41,17 +41,17 @@ impl Pass<'_> {
         let settled = bookkeeping::settle(access, &self.owner, history, &mut self.records).await?;
         if let Some(digest) = &settled.pinned {
             let digest = digest.clone();
-            self.events.push(Event::normal("DigestPinned", format!("pinned the module image to {digest}")));
+            self.events.push(EventData::normal("DigestPinned", format!("pinned the module image to {digest}")));
             self.report_source(|source| source.image_digest = Some(digest));
         }
         for job in &settled.without_digest {
-            self.events.push(Event::warning(
+            self.events.push(EventData::warning(
                 "DigestUnknown",
                 format!("Job {job}: the digest of the image it ran is not known, so nothing is pinned"),
             ));
         }
         for job in &settled.without_inputs {
-            self.events.push(Event::warning(
+            self.events.push(EventData::warning(
                 "AppliedInputsUnknown",
                 format!("Job {job} succeeded, but the inputs it applied could not be recorded"),
             ));
@@ -282,9 +282,8 @@ impl Pass<'_> {
         let api = access.api::<Job>(self.owner.namespace());
         if access.delete(&api, &job.name, &Guard::uid(&reference.uid)).await? == Deletion::Deleted {
             self.context.metrics.stuck_job_deleted(self.owner.key.kind);
-            self.events.push(
-                Event::warning("StuckJobDeleted", format!("deleted Job {}: {why}", job.name)).about_job(&job.name),
-            );
+            let note = format!("deleted Job {}: {why}", job.name);
+            self.events.push(EventData::warning("StuckJobDeleted", note).about(related(job)));
         }
         Ok(())
     }
@@ -315,4 +314,9 @@ impl Pass<'_> {
             uid: job.uid.clone(),
         }
     }
+}
+
+/// A Job as an event names it.
+pub(super) fn related(job: &JobFacts) -> RelatedJob {
+    RelatedJob { name: job.name.clone(), uid: job.uid.clone() }
 }

@@ -16,8 +16,8 @@ use crate::api::{ApiEndpoint, Initialization};
 use crate::decide::{Approvals, BlockedApply, Decision, Input, InputsView, Schedule, StateView, inputs_applied, reconciling};
 use crate::inputs::{EndpointSource, endpoint_available, endpoint_write_back};
 use crate::jobs::history::{ApplyRecords, History};
-use crate::names::{InputsHash, JobName, Op};
-use crate::operator::events::Event;
+use crate::names::{InputsHash, Op};
+use crate::events::EventData;
 use crate::operator::state::{self as state_ops, JudgedLock, Observed};
 use crate::outputs::{ClusterOutputs, endpoint_verdict, health_verdict, is_provisioned, outputs_verdict};
 use crate::state::State;
@@ -46,7 +46,7 @@ impl Pass<'_> {
         let Observed { read, labels } =
             state_ops::observe(&context.access, &context.states, &self.owner, &self.cluster_name).await?;
         if let Some(note) = &labels.repaired {
-            self.events.push(Event::warning("StateLabelsRepaired", note.clone()));
+            self.events.push(EventData::warning("StateLabelsRepaired", note.clone()));
         }
         if let Some(message) = labels.refused {
             self.object.set(StateReadable::StateInconsistent.with(message), self.now);
@@ -137,7 +137,7 @@ impl Pass<'_> {
             let hash = InputsHash::new(hash);
             if state_ops::adopt(access, &self.owner, &state.chunks, &hash).await? {
                 let note = format!("adopted the state of serial {} with the inputs {hash}", state.serial);
-                self.events.push(Event::normal("StateAdopted", note));
+                self.events.push(EventData::normal("StateAdopted", note));
             }
             let mut adopted = State::clone(&state);
             adopted.inputs_hash = hash;
@@ -146,7 +146,7 @@ impl Pass<'_> {
         let repaired = state_ops::repair_owners(access, &self.owner, &state.chunks).await;
         if !repaired.secrets.is_empty() {
             let note = format!("put the owner reference back on Secrets {}", repaired.secrets.join(", "));
-            self.events.push(Event::normal("OwnerReferencesRepaired", note));
+            self.events.push(EventData::normal("OwnerReferencesRepaired", note));
         }
         if let Some(error) = repaired.error {
             tracing::warn!(error = %error, "an owner reference could not be repaired");
@@ -178,7 +178,7 @@ impl Pass<'_> {
         self.object.set(health_verdict(&outputs.health), self.now);
         if !provisioned && is_provisioned(state, &outputs) {
             self.object.workspace().initialization = Some(Initialization { provisioned: Some(true) });
-            self.events.push(Event::normal("Provisioned", "the infrastructure is provisioned".to_owned()));
+            self.events.push(EventData::normal("Provisioned", "the infrastructure is provisioned".to_owned()));
         }
         let own = endpoint(self.object.next.spec.control_plane_endpoint.as_ref());
         let cluster = self.cluster.as_ref().and_then(|cluster| endpoint(Some(&cluster.spec.control_plane_endpoint)));
@@ -200,7 +200,7 @@ impl Pass<'_> {
             Some(ApiEndpoint { host: Some(found.host.clone()), port: Some(found.port) });
         self.object.annotate(annotations::ENDPOINT_SOURCE, EndpointSource::Module.as_annotation());
         let note = format!("the control plane endpoint is {}:{}", found.host, found.port);
-        self.events.push(Event::normal("ControlPlaneEndpointSet", note));
+        self.events.push(EventData::normal("ControlPlaneEndpointSet", note));
     }
 
     fn report_failure_domains(&mut self, outputs: &ClusterOutputs) {
@@ -211,7 +211,7 @@ impl Pass<'_> {
             self.object.status().failure_domains = domains.clone();
             let names: Vec<&str> = domains.iter().map(|domain| domain.name.as_str()).collect();
             let note = format!("the failure domains are now: {}", names.join(", "));
-            self.events.push(Event::normal("FailureDomainsChanged", note));
+            self.events.push(EventData::normal("FailureDomainsChanged", note));
         }
     }
 
@@ -221,7 +221,7 @@ impl Pass<'_> {
         let published: Option<Value> = outputs.exports.published().and_then(|text| serde_json::from_str(text).ok());
         if published.is_none() && (self.object.status().exports.is_some() || fresh) {
             let note = "the output exports is larger than 65536 bytes and is not published in the status".to_owned();
-            self.events.push(Event::warning("ExportsNotPublished", note));
+            self.events.push(EventData::warning("ExportsNotPublished", note));
         }
         self.object.status().exports = published;
     }
@@ -248,7 +248,7 @@ impl Pass<'_> {
         }
         if !state.exists && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await? {
             let note = "removed a stale state lock: its holder ended, and without a state no Job could unlock it";
-            self.events.push(Event::warning("ForceUnlocked", note.to_owned()));
+            self.events.push(EventData::warning("ForceUnlocked", note.to_owned()));
             return Ok(());
         }
         state.lock = Some(lock);
@@ -314,19 +314,16 @@ impl Pass<'_> {
         history: &History<'_>,
         state: &StateRead,
         built: Option<&inputs::Built>,
-        decision: Option<&Decision>,
+        decision: &Decision,
     ) {
-        let StateView::Present { inputs_hash, .. } = &state.view else {
-            return self.report_inputs_applied(&InputsView::Read {
-                awaits_approval: false,
-                gate: self.closed_gate(built),
-                last_apply_failed: history.last_apply_failed(self.apply_records()),
-                applied: false,
-            });
+        let applied = match &state.view {
+            StateView::Present { inputs_hash, .. } => {
+                !inputs_hash.is_empty() && built.is_some_and(|built| built.hash == *inputs_hash)
+            }
+            StateView::Absent | StateView::Held => false,
         };
-        let applied = !inputs_hash.is_empty() && built.is_some_and(|built| built.hash == *inputs_hash);
         self.report_inputs_applied(&InputsView::Read {
-            awaits_approval: decision.is_some_and(|decision| decision.waiting.is_some()),
+            awaits_approval: decision.waiting.is_some(),
             gate: self.closed_gate(built),
             last_apply_failed: history.last_apply_failed(self.apply_records()),
             applied,
@@ -351,10 +348,5 @@ impl Pass<'_> {
             self.object.set(verdict, self.now);
             self.object.set(reconciling, self.now);
         }
-    }
-
-    /// The Job whose failure a vanished apply recorded.
-    pub(super) fn interrupted(&self) -> Option<JobName> {
-        self.records.interrupted_apply()
     }
 }
