@@ -158,7 +158,7 @@ impl Pass<'_> {
             Ok(files) => files,
             Err(error) => return Ok(self.refuse(ApplyJobSucceeded::InputsTooLarge.with(error.to_string()))),
         };
-        self.context.metrics.inputs_bytes(self.key(), files.bytes());
+        self.context.metrics.inputs_size(self.key(), files.bytes());
         if let Some(end) = self.labels_forbid(state).await? {
             return Ok(end);
         }
@@ -269,17 +269,18 @@ impl Pass<'_> {
                 self.report_active(&job);
                 let image = self.object.next.spec.workspace.source.image.clone();
                 self.report_source(|source| source.image = Some(image.clone()));
-                self.context.metrics.job_created(self.owner.key.kind, plan.op);
                 let note = format!(
                     "created Job {} to {} with image {image}, attempt {}: {}",
                     plan.name, plan.op, plan.attempt, decision.reason.as_str()
                 );
                 self.events.push(EventData::normal("JobCreated", note).about(related(&job)));
                 if decision.reason == Reason::Due(Cause::InputsChanged) {
+                    self.context.metrics.inputs_hash_changed(self.owner.key.kind);
                     let note = "the inputs differ from those of the state, and are applied".to_owned();
                     self.events.push(EventData::normal("InputsChanged", note).about(related(&job)));
                 }
                 if let Some(id) = &plan.force_unlock {
+                    self.context.metrics.force_unlocked(self.owner.key.kind);
                     let note = format!("Job {} unlocks the state from the stale lock {id}", plan.name);
                     self.events.push(EventData::warning("ForceUnlocked", note).about(related(&job)));
                 }

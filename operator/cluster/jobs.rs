@@ -6,7 +6,7 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 
 use super::pass::{End, Pass, seconds};
-use super::{PassError, inputs};
+use super::{PassError, inputs, measure};
 use crate::api::conditions::{self, ConditionType, InfrastructureHealthy, State as _};
 use crate::api::keys::annotations;
 use crate::api::{ActiveJob, Operation};
@@ -58,7 +58,13 @@ impl Pass<'_> {
         }
         self.report_history(history);
         for finished in history.unread().filter(|finished| settled.counted.contains(&finished.job.uid)) {
-            self.context.metrics.job_counted(self.owner.key.kind, finished, history.retry_number(finished));
+            let retry = history.retry_number(finished);
+            measure::job_counted(&self.context.metrics, self.owner.key.kind, finished, retry);
+            self.context.metrics.last_success(
+                &self.owner.key,
+                finished.op,
+                history.newest_success(finished.op).map(|newest| newest.at),
+            );
             self.give_back_leases_of(&finished.job.name).await;
         }
         let policy = self.object.next.spec.workspace.jobs.clone().unwrap_or_default();
@@ -162,9 +168,9 @@ impl Pass<'_> {
         if let Some(run) = last_run::last_run(history, last_run.as_ref()) {
             self.object.workspace().last_run = Some(run);
         }
-        if let Some(version) = history.unread().next().and_then(|finished| finished.result()?.runtime_version()) {
-            let version = version.to_owned();
-            self.report_source(|source| source.runtime_version = Some(version));
+        if let Some(result) = history.unread().next().and_then(|finished| finished.result()) {
+            let version = result.runtime_version.clone();
+            self.report_source(|source| source.runtime_version = (!version.is_empty()).then_some(version));
         }
         self.report_vanished(history);
     }
@@ -281,7 +287,6 @@ impl Pass<'_> {
         self.object.clear_active_job_now(access).await?;
         let api = access.api::<Job>(self.owner.namespace());
         if access.delete(&api, &job.name, &Guard::uid(&reference.uid)).await? == Deletion::Deleted {
-            self.context.metrics.stuck_job_deleted(self.owner.key.kind);
             let note = format!("deleted Job {}: {why}", job.name);
             self.events.push(EventData::warning("StuckJobDeleted", note).about(related(job)));
         }

@@ -4,6 +4,7 @@ mod begin;
 mod deletion;
 mod inputs;
 mod jobs;
+mod measure;
 mod object;
 mod pass;
 mod preamble;

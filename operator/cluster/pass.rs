@@ -6,7 +6,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use super::object::Working;
 use super::preamble::Ownership;
 use super::state::StateRead;
-use super::{PassError, Requeue, status};
+use super::{PassError, Requeue, measure, status};
 use crate::api::SourceStatus;
 use crate::api::capi::Cluster;
 use crate::api::conditions::{self, Deleting, State as _};
@@ -137,7 +137,7 @@ impl<'a> Pass<'a> {
         let built = if deleting { None } else { self.build_inputs().await? };
         let input = self.decision_input(history, &state, built.as_ref());
         let decision = decide::decide(&input);
-        self.context.metrics.decision(Kind::TerraformCluster, &decision);
+        measure::decision(&self.context.metrics, Kind::TerraformCluster, &decision);
         self.report_inputs(history, &state, built.as_ref(), &decision);
         match &decision.action {
             Action::None => Ok(End::Requeue(decision.requeue)),
@@ -177,6 +177,7 @@ impl<'a> Pass<'a> {
     async fn finish(&mut self, history: &History<'_>) -> Result<(), PassError> {
         status::summarise(&mut self.object, self.now);
         self.object.save(&self.context.access).await?;
+        measure::object(&self.context.metrics, &self.owner.key, &self.object);
         if self.bookkept {
             bookkeeping::mark_bookkept(&self.context.access, self.owner.namespace(), history).await;
             for finished in history.unread() {

@@ -117,7 +117,7 @@ impl Pass<'_> {
     async fn with_state(&mut self, state: Arc<State>, history: &History<'_>) -> Result<StateRead, PassError> {
         self.object.set(StateReadable::StateRead, self.now);
         self.object.workspace().observed_state_serial = i64::try_from(state.serial).ok().filter(|serial| *serial > 0);
-        self.context.metrics.state(self.key(), &state);
+        self.context.metrics.state_read(self.key(), state.managed_resources, state.compressed_bytes);
         let state = self.adopt(state, history).await?;
         let applied = !state.inputs_hash.is_empty();
         if applied {

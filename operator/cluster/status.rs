@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 
+use super::measure;
 use super::object::Working;
 use crate::api::conditions::{ConditionType, get, ready_summary};
 use crate::events::{self, EventData, JobOutcome, retry_note, transition};
@@ -50,7 +51,7 @@ fn publish(context: &Context, object: &Working, before: &[Condition], known: &ev
             tell(context, object, event);
         }
         if let Some(transition) = transition(was(condition), condition) {
-            context.metrics.transition(Kind::TerraformCluster, &transition);
+            measure::transition(&context.metrics, Kind::TerraformCluster, &transition);
         }
     }
     if let Some(paused) = get(conditions, ConditionType::Paused)
