@@ -75,12 +75,16 @@ pub fn apply(
         None if is_worth_keeping(stored) => Report::Keep,
         None => Report::Set(ApplyJobSucceeded::NoApplyYet.plain()),
         Some(job) if is_told(job, stored) => Report::Keep,
-        Some(job) => Report::Set(apply_verdict(job, last_run)),
+        Some(job) => Report::Set(apply_verdict(job, stored, last_run)),
     }
 }
 
 /// First match (jobs.md §7.4, table).
-fn apply_verdict(job: &Finished<'_>, last_run: Option<&LastRun>) -> Verdict {
+fn apply_verdict(
+    job: &Finished<'_>,
+    stored: Option<&Condition>,
+    last_run: Option<&LastRun>,
+) -> Verdict {
     let message = |detail: Option<String>| job_message(&job.job.name, detail.as_deref());
     let failure = || message(failure_detail(job, last_run));
     match job.outcome {
@@ -102,7 +106,7 @@ fn apply_verdict(job: &Finished<'_>, last_run: Option<&LastRun>) -> Verdict {
         }
         Outcome::Succeeded => ApplyJobSucceeded::ApplySucceeded.with(message(None)),
         _ if job.pull_failure().is_some() => {
-            ApplyJobSucceeded::ImagePullFailed.with(message(pull_detail(job)))
+            ApplyJobSucceeded::ImagePullFailed.with(pull_message(job, stored))
         }
         Outcome::Deadline => ApplyJobSucceeded::JobDeadlineExceeded.with(failure()),
         _ if is_image_invalid(job, last_run) => ApplyJobSucceeded::ImageInvalid.with(failure()),
@@ -138,7 +142,7 @@ pub fn drift(
     Report::Set(if job.outcome.is_success() {
         DriftJobSucceeded::DriftChecked.with(message(None))
     } else if job.pull_failure().is_some() {
-        DriftJobSucceeded::ImagePullFailed.with(message(pull_detail(job)))
+        DriftJobSucceeded::ImagePullFailed.with(pull_message(job, stored))
     } else if job.outcome == Outcome::Deadline {
         DriftJobSucceeded::DriftJobDeadlineExceeded.with(message(failure_detail(job, last_run)))
     } else {
@@ -167,7 +171,7 @@ pub fn restore(
     Report::Set(if job.outcome.is_success() {
         RestoreJobSucceeded::StateRestored.with(message(None))
     } else if job.pull_failure().is_some() {
-        RestoreJobSucceeded::ImagePullFailed.with(message(pull_detail(job)))
+        RestoreJobSucceeded::ImagePullFailed.with(pull_message(job, stored))
     } else {
         RestoreJobSucceeded::RestoreFailed.with(message(failure_detail(job, last_run)))
     })
@@ -192,12 +196,7 @@ pub fn vanished_apply(job: &str, guarded: bool) -> Verdict {
 /// condition it goes.
 #[must_use]
 pub fn pull_failed(op: Op, job: &str, failure: &PullFailure) -> Verdict {
-    let detail = format!(
-        "image {} cannot be pulled ({}); {}",
-        failure.image,
-        failure.reason,
-        pull_hint(op)
-    );
+    let detail = pull_detail(op, &format!("image {}", failure.image), &failure.reason);
     let message = job_message(job, Some(&detail));
     match op {
         Op::Apply | Op::Plan | Op::Destroy => ApplyJobSucceeded::ImagePullFailed.with(message),
@@ -323,18 +322,31 @@ fn step_detail(told: &Told<'_>) -> String {
     }
 }
 
-fn pull_detail(job: &Finished<'_>) -> Option<String> {
-    let reason = job.pull_failure()?;
+/// The message of a Job that ended because its image could not be pulled. What was told while it ran
+/// stays word for word: it is one failure, and the pod that showed the image is gone by now.
+fn pull_message(job: &Finished<'_>, stored: Option<&Condition>) -> String {
+    let name = job.job.name.as_str();
+    let told = stored.filter(|stored| {
+        stored.reason == ApplyJobSucceeded::ImagePullFailed.reason()
+            && named_job(&stored.message) == Some(name)
+    });
+    if let Some(told) = told {
+        return told.message.clone();
+    }
     let image = job
         .reading
         .and_then(|reading| reading.pod.as_ref())
-        .map(|pod| pod.image.as_str())
-        .filter(|image| !image.is_empty());
-    let image = image.map_or_else(|| "its image".to_owned(), |image| format!("image {image}"));
-    Some(format!(
-        "{image} could not be pulled ({reason}); {}",
-        pull_hint(job.op)
-    ))
+        .map(|pod| format!("image {}", pod.image));
+    let detail = pull_detail(
+        job.op,
+        image.as_deref().unwrap_or("its image"),
+        job.pull_failure().unwrap_or_default(),
+    );
+    job_message(name, Some(&detail))
+}
+
+fn pull_detail(op: Op, image: &str, reason: &str) -> String {
+    format!("{image} cannot be pulled ({reason}); {}", pull_hint(op))
 }
 
 fn pull_hint(op: Op) -> String {

@@ -130,7 +130,7 @@ fn the_pods_pull_failure_is_told_at_the_deadline() {
     let (reason, message) = set(apply_of(job, readings, None));
     assert_eq!(reason, "ImagePullFailed");
     assert!(message.starts_with(&format!(
-        "Job {APPLY_1}: image ghcr.io/example/module:v1 could not be pulled (ImagePullBackOff); "
+        "Job {APPLY_1}: image ghcr.io/example/module:v1 cannot be pulled (ImagePullBackOff); "
     )));
 }
 
@@ -323,5 +323,19 @@ fn a_crashed_apply_says_that_it_may_have_applied() {
         format!(
             "Job {APPLY_1}: it left no result after its runner may have started; it may have applied part of its change"
         )
+    );
+}
+
+#[test]
+fn a_pull_failure_told_while_the_job_ran_is_told_once() {
+    let job = JobBuilder::new(Op::Apply, 1)
+        .deadline("12:10")
+        .annotation("captf.io/pull-failed", "ErrImagePull")
+        .build();
+    let told = format!("Job {APPLY_1}: image r/m:v1 cannot be pulled (ErrImagePull); push it");
+    let stored = stored("False", "ImagePullFailed", &told);
+    assert_eq!(
+        set(apply_of(job, Readings::new(), Some(&stored))),
+        ("ImagePullFailed", told)
     );
 }
