@@ -7,6 +7,7 @@ pub mod api;
 pub mod cli;
 pub mod client;
 pub mod decide;
+pub mod events;
 pub mod image;
 pub mod inputs;
 pub mod jobs;
