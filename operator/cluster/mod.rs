@@ -65,11 +65,11 @@ pub async fn reconcile(context: &Context, namespace: &str, name: &str) -> Result
     let cluster = owning_cluster(context, &object).await?;
     match preamble::run(&context.access, &mut object, cluster, now).await? {
         Preamble::Stop => {
-            status::announce(context, &object, &before, &[]);
+            status::announce(context, &object, &before);
             Ok(None)
         }
         Preamble::Wait => {
-            status::announce(context, &object, &before, &[]);
+            status::announce(context, &object, &before);
             Ok(Some(WAIT_REQUEUE))
         }
         Preamble::Go(ownership) => Pass::new(context, object, ownership, before, now).run().await,

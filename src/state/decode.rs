@@ -43,7 +43,7 @@ pub struct State {
     pub lineage: String,
     /// The runtime's version that wrote it; informational.
     pub terraform_version: String,
-    /// The root outputs. A null output has no entry (S-5).
+    /// The root outputs. Terraform writes no entry for a null one (S-5).
     pub outputs: BTreeMap<String, Output>,
     /// Resources with mode `managed`; one with `count` or `for_each` counts once.
     pub managed_resources: usize,
@@ -56,28 +56,25 @@ pub struct State {
 }
 
 /// A root output. Its value is never printed.
-#[derive(Clone)]
+#[derive(Clone, Deserialize)]
 pub struct Output {
     /// The value as it is written in the state.
+    #[serde(default = "null")]
     pub value: Box<RawValue>,
     /// The module calls it sensitive.
+    #[serde(default)]
     pub sensitive: bool,
 }
 
-impl Output {
-    /// A value that was read from somewhere.
-    #[must_use]
-    pub const fn new(value: Box<RawValue>) -> Self {
-        Self {
-            value,
-            sensitive: false,
-        }
-    }
+fn null() -> Box<RawValue> {
+    RawValue::NULL.to_owned()
+}
 
-    /// The value is `null`.
+impl Output {
+    /// The value, `None` when it is null.
     #[must_use]
-    pub fn is_null(&self) -> bool {
-        self.value.get() == "null"
+    pub fn known(&self) -> Option<&RawValue> {
+        Some(&*self.value).filter(|value| value.get() != "null")
     }
 }
 
@@ -120,12 +117,7 @@ fn decode(suffix: &Suffix, secrets: &[StateSecret]) -> Result<State, StateProble
         serial: document.serial,
         lineage: document.lineage,
         terraform_version: document.terraform_version,
-        outputs: document
-            .outputs
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(known)
-            .collect(),
+        outputs: document.outputs.unwrap_or_default(),
         managed_resources: managed(document.resources.as_deref().unwrap_or_default()),
         compressed_bytes: payloads.iter().map(|payload| payload.len()).sum(),
         inputs_hash: recorded_hash(base),
@@ -195,17 +187,9 @@ struct Document {
     #[serde(default)]
     terraform_version: String,
     #[serde(default)]
-    outputs: Option<BTreeMap<String, OutputDocument>>,
+    outputs: Option<BTreeMap<String, Output>>,
     #[serde(default)]
     resources: Option<Vec<ResourceDocument>>,
-}
-
-#[derive(Deserialize)]
-struct OutputDocument {
-    #[serde(default)]
-    value: Option<Box<RawValue>>,
-    #[serde(default)]
-    sensitive: bool,
 }
 
 #[derive(Deserialize)]
@@ -239,12 +223,6 @@ impl Document {
         }
         Ok(())
     }
-}
-
-fn known((name, output): (String, OutputDocument)) -> Option<(String, Output)> {
-    let value = output.value?;
-    let sensitive = output.sensitive;
-    Some((name, Output { value, sensitive }))
 }
 
 fn managed(resources: &[ResourceDocument]) -> usize {
@@ -462,11 +440,16 @@ mod tests {
     }
 
     #[test]
-    fn s5_missing_or_null_outputs_have_no_entry() {
+    fn s5_a_null_output_is_not_known() {
         let state = state(read_one(
             r#"{"version":4,"serial":1,"outputs":{"a":{"value":null},"b":{}}}"#,
         ));
-        assert!(state.outputs.is_empty());
+        assert!(
+            state
+                .outputs
+                .values()
+                .all(|output| output.known().is_none())
+        );
         assert!(matches!(read_one(r#"{"version":4}"#), Reading::State(_)));
         assert!(matches!(
             read_one(r#"{"version":4,"outputs":null,"resources":null}"#),
