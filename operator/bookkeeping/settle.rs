@@ -73,7 +73,7 @@ async fn succeeded(
                     promote(access, owner, records.applied.as_ref(), &job.name, &inputs, digest.as_deref()).await?;
                 match promoted {
                     Promotion::Written(record) => {
-                        records.applied = Some(record);
+                        records.applied = Some(*record);
                         match digest {
                             Some(digest) => settled.pinned = Some(digest),
                             None => settled.without_digest.push(job.name.to_string()),

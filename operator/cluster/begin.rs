@@ -13,7 +13,7 @@ use super::object::Working;
 use super::pass::{End, Pass, gate, seconds};
 use super::state::StateRead;
 use super::{PassError, inputs};
-use crate::api::conditions::{ApplyJobSucceeded, Deleting, DependenciesReady, State as _, StateReadable, Verdict};
+use crate::api::conditions::{ApplyJobSucceeded, Deleting, DependenciesReady, State as _, Verdict};
 use crate::api::keys::{TRUE, annotations};
 use crate::api::{ImagePullPolicy, JobPolicy};
 use crate::client::{Access, ApiError};
@@ -22,7 +22,7 @@ use crate::inputs::{RecordedClusterInputs, Rendered, SourceChange};
 use crate::jobs::anatomy::{self, JobRequest};
 use crate::jobs::facts::JobFacts;
 use crate::jobs::history::History;
-use crate::jobs::policy::EffectivePolicy;
+use crate::jobs::policy::{DEFAULT_SERVICE_ACCOUNT, EffectivePolicy};
 use crate::jobs::report;
 use crate::jobs::slots::{self, ClusterSlots, Slots};
 use crate::lease::{Claim, DEFER_REQUEUE, WAIT_REQUEUE, backstop_of_deadline};
@@ -72,7 +72,7 @@ impl Pass<'_> {
         self.events.extend(prepared.events.iter().map(|event| EventData::normal(event.reason(), event.note())));
         self.late_error = prepared.error.map(PassError::from).or(self.late_error.take());
         let secret = prepared.mount?;
-        let account = self.policy().service_account_name().to_owned();
+        let account = self.policy().service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.to_owned());
         let in_use: BTreeSet<String> = self.context.caches.runner_accounts(self.owner.namespace());
         let rbac = runner_rbac::prepare(access, self.owner.namespace(), &account, &in_use).await;
         let ready = rbac.condition.status() == crate::api::conditions::Status::True;
@@ -120,7 +120,7 @@ impl Pass<'_> {
     /// What the newest apply was given; `None` before the first one.
     pub(super) fn recorded_inputs(&self) -> Option<RecordedClusterInputs> {
         let newest = self.records.attempt.as_ref().or(self.records.applied.as_ref())?;
-        Some(newest.files().map_or_else(RecordedClusterInputs::default, |files| RecordedClusterInputs::read(&files.tfvars)))
+        Some(newest.files().map_or_else(RecordedClusterInputs::default, |files| RecordedClusterInputs::read(files.tfvars.as_bytes())))
     }
 
     /// Starts what was decided, or says why not.
@@ -316,8 +316,8 @@ impl Pass<'_> {
         if let Some(note) = &check.repaired {
             self.events.push(EventData::warning("StateLabelsRepaired", note.clone()));
         }
-        Ok(check.refused.map(|message| {
-            self.object.set(StateReadable::StateInconsistent.with(message), self.now);
+        Ok(check.refused.map(|verdict| {
+            self.object.set(verdict, self.now);
             End::Requeue(Some(STATE_REQUEUE))
         }))
     }
@@ -344,7 +344,7 @@ impl Pass<'_> {
 
     fn run_inputs(&self, files: Rendered, hash: &InputsHash) -> RunInputs {
         RunInputs {
-            files: files.into(),
+            files,
             provenance: Provenance {
                 image: self.object.next.spec.workspace.source.image.clone(),
                 identity: self.identity(),

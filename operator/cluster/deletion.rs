@@ -1,7 +1,7 @@
 //! A TerraformCluster that is being deleted (deletion.md §3).
 
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind};
 
 use super::PassError;
 use super::pass::{End, Pass, gate, seconds};
@@ -53,18 +53,13 @@ impl Pass<'_> {
         }
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, kind.as_str()), plural);
-        let api = kube::Api::<DynamicObject>::namespaced_with(
-            self.context.access.client(),
-            self.owner.namespace(),
-            &resource,
-        );
         let selection =
             ListParams::default().labels(&format!("{}={}", labels::CLUSTER_NAME, label_value(&self.cluster_name)));
-        let found = match self.context.access.list_dynamic(&api, &selection, plural).await {
+        let found = match self.context.access.list_metadata(self.owner.namespace(), &resource, &selection).await {
             Err(error) if error.is_not_found() => Vec::new(),
             found => found?,
         };
-        let mut names: Vec<String> = found.into_iter().filter_map(|object| object.metadata.name).collect();
+        let mut names: Vec<String> = found.into_iter().filter_map(|meta| meta.name).collect();
         names.sort();
         Ok(names)
     }

@@ -6,7 +6,7 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 
 use super::pass::{End, Pass, seconds};
-use super::{PassError, inputs, measure};
+use super::{PassError, inputs};
 use crate::api::conditions::{self, ConditionType, InfrastructureHealthy, State as _};
 use crate::api::keys::annotations;
 use crate::api::{ActiveJob, Operation};
@@ -59,7 +59,7 @@ impl Pass<'_> {
         self.report_history(history);
         for finished in history.unread().filter(|finished| settled.counted.contains(&finished.job.uid)) {
             let retry = history.retry_number(finished);
-            measure::job_counted(&self.context.metrics, self.owner.key.kind, finished, retry);
+            self.context.metrics.job_counted(self.owner.key.kind, finished, retry);
             self.context.metrics.last_success(
                 &self.owner.key,
                 finished.op,

@@ -137,7 +137,7 @@ impl<'a> Pass<'a> {
         let built = if deleting { None } else { self.build_inputs().await? };
         let input = self.decision_input(history, &state, built.as_ref());
         let decision = decide::decide(&input);
-        measure::decision(&self.context.metrics, Kind::TerraformCluster, &decision);
+        self.context.metrics.decision(Kind::TerraformCluster, &decision);
         self.report_inputs(history, &state, built.as_ref(), &decision);
         match &decision.action {
             Action::None => Ok(End::Requeue(decision.requeue)),

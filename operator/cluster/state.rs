@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::PassError;
 use super::inputs::{self, endpoint};
 use super::pass::Pass;
@@ -48,8 +46,8 @@ impl Pass<'_> {
         if let Some(note) = &labels.repaired {
             self.events.push(EventData::warning("StateLabelsRepaired", note.clone()));
         }
-        if let Some(message) = labels.refused {
-            self.object.set(StateReadable::StateInconsistent.with(message), self.now);
+        if let Some(verdict) = labels.refused {
+            self.object.set(verdict, self.now);
             return Ok(StateRead::new(StateView::Held, true));
         }
         match read {
@@ -218,12 +216,14 @@ impl Pass<'_> {
     fn report_exports(&mut self, outputs: &ClusterOutputs) {
         let generation = self.object.meta().generation;
         let fresh = generation != self.object.reported().observed_generation;
-        let published: Option<Value> = outputs.exports.published().and_then(|text| serde_json::from_str(text).ok());
-        if published.is_none() && (self.object.status().exports.is_some() || fresh) {
-            let note = "the output exports is larger than 65536 bytes and is not published in the status".to_owned();
-            self.events.push(EventData::warning("ExportsNotPublished", note));
+        match outputs.exports.published() {
+            Ok(published) => self.object.status().exports = Some(published),
+            Err(error) => {
+                if self.object.status().exports.take().is_some() || fresh {
+                    self.events.push(EventData::warning("ExportsNotPublished", error.to_string()));
+                }
+            }
         }
-        self.object.status().exports = published;
     }
 
     fn set_if_absent(&mut self, verdict: Verdict) {
@@ -238,13 +238,16 @@ impl Pass<'_> {
         let context = self.context;
         let deadline = self.object.next.spec.workspace.jobs.as_ref().and_then(|jobs| jobs.active_deadline_seconds);
         let deadline = Duration::from_secs(deadline.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(3600));
-        let ended = |pod: &str| context.caches.pod_was_seen_ended(self.owner.namespace(), pod);
+        let ended = |pod: &str| {
+            let seen = context.caches.last_seen_pod_named(self.owner.namespace(), pod);
+            seen.is_some_and(|pod| pod.phase.is_terminal())
+        };
         let lock = state_ops::judge_lock(&context.access, &self.owner, deadline, &ended).await?;
         let Some(lock) = lock else { return Ok(()) };
-        if let Some(message) = lock.locked_message()
+        if let Some(verdict) = lock.report()
             && state.view != StateView::Held
         {
-            self.object.set(StateReadable::StateLocked.with(message), self.now);
+            self.object.set(verdict, self.now);
         }
         if !state.exists && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await? {
             let note = "removed a stale state lock: its holder ended, and without a state no Job could unlock it";
