@@ -219,7 +219,7 @@ async fn a_list_with_a_broken_object_and_a_watch_fill_the_store() {
     assert_eq!(told.words(), ["added a Low", "added b Normal"]);
     let path = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/terraformclusters?";
     let requests = seen.lock().unwrap().clone();
-    assert_eq!(requests[0], format!("{path}&limit=100&labelSelector=l%3Dv"));
+    assert_eq!(requests[0], format!("{path}&labelSelector=l%3Dv&limit=100"));
     assert!(
         requests[1].starts_with(path) && requests[1].contains("&resourceVersion=9"),
         "{requests:?}"
