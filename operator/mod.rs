@@ -1,6 +1,5 @@
 //! The operator: it acts on what the rules of the library decide.
 
-pub mod cache;
 pub mod credentials;
 pub mod leases;
 pub mod metrics;
@@ -10,4 +9,3 @@ pub mod secrets;
 pub mod settings;
 pub mod start;
 pub mod state;
-pub mod watch;
