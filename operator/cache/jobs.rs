@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::owner::controlled_by;
 use super::store::{Index, Name, Store};
-use crate::jobs::JobFacts;
+use crate::jobs::facts::JobFacts;
 use crate::names::{Kind, ObjectKey, Op, key, label_value};
 use crate::operator::watch::{LeanMeta, Wire};
 
@@ -109,7 +109,10 @@ impl JobIndex {
         if view.facts.state.is_finished() {
             return None;
         }
-        let cluster = (view.namespace.clone(), view.label(key::CLUSTER_NAME).to_owned());
+        let cluster = (
+            view.namespace.clone(),
+            view.label(key::CLUSTER_NAME).to_owned(),
+        );
         let kind = view.label(key::OWNER_KIND).parse().ok();
         Some((cluster, kind.zip(view.facts.op)))
     }
@@ -117,7 +120,10 @@ impl JobIndex {
 
 impl Index<JobView> for JobIndex {
     fn insert(&mut self, name: &Name, view: &Arc<JobView>) {
-        self.by_owner.entry(view.owner()).or_default().insert(name.name.clone(), Arc::clone(view));
+        self.by_owner
+            .entry(view.owner())
+            .or_default()
+            .insert(name.name.clone(), Arc::clone(view));
         if let Some((cluster, run)) = Self::counted(view) {
             self.unfinished += 1;
             *self.unfinished_by_cluster.entry(cluster).or_default() += 1;
@@ -165,7 +171,13 @@ impl Store<JobView, JobIndex> {
             kind: owner.kind.as_str().to_owned(),
             name: label_value(&owner.name),
         };
-        self.query(|index| index.by_owner.get(&labels).map(|jobs| jobs.values().cloned().collect()).unwrap_or_default())
+        self.query(|index| {
+            index
+                .by_owner
+                .get(&labels)
+                .map(|jobs| jobs.values().cloned().collect())
+                .unwrap_or_default()
+        })
     }
 
     /// Jobs that have not finished, in all namespaces (jobs.md §11).
@@ -178,7 +190,13 @@ impl Store<JobView, JobIndex> {
     #[must_use]
     pub fn unfinished_of_cluster(&self, namespace: &str, cluster: &str) -> usize {
         let cluster = (namespace.to_owned(), label_value(cluster));
-        self.query(|index| index.unfinished_by_cluster.get(&cluster).copied().unwrap_or_default())
+        self.query(|index| {
+            index
+                .unfinished_by_cluster
+                .get(&cluster)
+                .copied()
+                .unwrap_or_default()
+        })
     }
 
     /// Jobs that have not finished, by kind of owner and operation.
