@@ -11,6 +11,7 @@ pub mod jobs;
 pub mod lease;
 pub mod names;
 pub mod owner;
+pub mod state;
 pub mod text;
 
 #[path = "../operator/mod.rs"]
