@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod client;
+pub mod decide;
 pub mod image;
 pub mod inputs;
 pub mod jobs;

@@ -1,6 +1,7 @@
 //! The one integration test binary.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod api;
 mod house;
 mod secrets;
 mod wire;

@@ -208,7 +208,7 @@ pub struct JobPolicy {
     /// Pull Secrets for the module image and the runner image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 10), extend("x-kubernetes-list-type" = "atomic"))]
-    pub image_pull_secrets: Vec<LocalObjectReference>,
+    pub image_pull_secrets: Vec<Verbatim<LocalObjectReference>>,
     /// Resources of the main container, replacing the default as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Verbatim<ResourceRequirements>>,

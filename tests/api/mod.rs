@@ -1,0 +1,3 @@
+//! The API: what is installed, and what a real API server makes of it.
+
+mod manifests;
