@@ -3,13 +3,12 @@
 //! mirror, backups.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 
-use super::records::RecordKind;
-use super::{Owner, SecretMeta, delete_protected, find_kept, metas, unprotect};
-use crate::api::keys::labels;
+use super::retain::{find_records, list_backups, list_state};
+use super::{Owner, delete_protected, unprotect};
 use crate::client::{Access, ApiError, Guard};
+use crate::state::{SecretMeta, retained_from};
 
 /// Deletes every state Secret, one by one, then Terraform's lock Lease (deletion.md §10 step 1).
 /// Secrets that Retain kept from another object stay. Returns how many Secrets were deleted.
@@ -18,11 +17,12 @@ use crate::client::{Access, ApiError, Guard};
 /// A conflict when somebody wrote a Secret meanwhile, and any other failed call: the cleanup is
 /// repeated whole.
 pub async fn delete_state(access: &Access, owner: &Owner) -> Result<usize, ApiError> {
-    let kept = find_kept(access, owner).await?;
     let mut deleted = 0;
-    for chunk in kept.state.iter().filter(|chunk| !of_another(chunk, owner)) {
-        delete_protected(access, owner.namespace(), chunk).await?;
-        deleted += 1;
+    for chunk in list_state(access, &owner.key).await? {
+        if !of_another(&chunk, owner) {
+            delete_protected(access, owner.namespace(), &chunk).await?;
+            deleted += 1;
+        }
     }
     delete_lock_lease(access, owner).await?;
     Ok(deleted)
@@ -50,11 +50,9 @@ pub(super) async fn delete_lock_lease(access: &Access, owner: &Owner) -> Result<
 /// # Errors
 /// As [`delete_state`].
 pub async fn delete_records(access: &Access, owner: &Owner) -> Result<(), ApiError> {
-    for kind in [RecordKind::Attempt, RecordKind::Applied] {
-        let api = metas(access, owner.namespace());
-        let found: Option<SecretMeta> = access.get(&api, &kind.secret_name(&owner.key)).await?;
-        if let Some(record) = found.filter(|record| !of_another(&record.metadata, owner)) {
-            delete_protected(access, owner.namespace(), &record.metadata).await?;
+    for record in find_records(access, &owner.key).await? {
+        if !of_another(&record, owner) {
+            delete_protected(access, owner.namespace(), &record).await?;
         }
     }
     Ok(())
@@ -66,29 +64,18 @@ pub async fn delete_records(access: &Access, owner: &Owner) -> Result<(), ApiErr
 /// # Errors
 /// As [`delete_state`].
 pub async fn release_backups(access: &Access, owner: &Owner) -> Result<usize, ApiError> {
-    let kept = find_kept(access, owner).await?;
-    let own: Vec<&ObjectMeta> = kept
-        .backups
-        .iter()
-        .filter(|backup| !of_another(backup, owner))
-        .collect();
-    for backup in &own {
-        unprotect(access, owner.namespace(), backup).await?;
+    let mut released = 0;
+    for backup in list_backups(access, &owner.key).await? {
+        if !of_another(&backup, owner) {
+            unprotect(access, owner.namespace(), &backup).await?;
+            released += 1;
+        }
     }
-    Ok(own.len())
+    Ok(released)
 }
 
 /// Whether Retain kept the Secret from an object with another UID: it is nobody's to delete
 /// (deletion.md §7).
-pub(super) fn of_another(secret: &ObjectMeta, owner: &Owner) -> bool {
-    retained_from(secret).is_some_and(|uid| uid != owner.uid)
-}
-
-/// The UID of the object that the Secret was kept from.
-pub(super) fn retained_from(secret: &ObjectMeta) -> Option<&str> {
-    secret
-        .labels
-        .as_ref()?
-        .get(labels::RETAINED_FROM_UID)
-        .map(String::as_str)
+pub(super) fn of_another(secret: &SecretMeta, owner: &Owner) -> bool {
+    retained_from([secret], &owner.uid).is_some()
 }

@@ -88,18 +88,40 @@ fn patch(
 }
 
 /// The owner references with `owner` among them, `None` when it is there already. One of the same
-/// group, kind and name with an earlier UID is replaced in place; others stay (state-secrets.md §6).
-fn with_owner(owners: &[OwnerReference], owner: &OwnerReference) -> Option<Vec<OwnerReference>> {
-    let same = |other: &OwnerReference| {
-        group(other) == group(owner) && other.kind == owner.kind && other.name == owner.name
-    };
+/// group, kind and name with an earlier UID is replaced in place; others stay (state-secrets.md §6,
+/// S-37).
+#[must_use]
+pub fn with_owner(
+    owners: &[OwnerReference],
+    owner: &OwnerReference,
+) -> Option<Vec<OwnerReference>> {
     let mut owners = owners.to_vec();
-    match owners.iter_mut().find(|other| same(other)) {
+    match owners.iter_mut().find(|other| same_object(other, owner)) {
         Some(present) if present.uid == owner.uid => return None,
         Some(earlier) => *earlier = owner.clone(),
         None => owners.push(owner.clone()),
     }
     Some(owners)
+}
+
+/// The owner references without `owner` and earlier objects of its group, kind and name; `None` when
+/// none of them is there.
+#[must_use]
+pub fn without_owner(
+    owners: &[OwnerReference],
+    owner: &OwnerReference,
+) -> Option<Vec<OwnerReference>> {
+    let others: Vec<_> = owners
+        .iter()
+        .filter(|other| !same_object(other, owner))
+        .cloned()
+        .collect();
+    (others.len() < owners.len()).then_some(others)
+}
+
+/// The UID apart: an object that was moved or restored keeps its name and gets a new UID.
+fn same_object(one: &OwnerReference, other: &OwnerReference) -> bool {
+    group(one) == group(other) && one.kind == other.kind && one.name == other.name
 }
 
 fn group(owner: &OwnerReference) -> &str {

@@ -14,7 +14,7 @@ mod secret;
 
 pub use adopt::{
     INPUTS_HASH_ANNOTATION, OwnerReference, PROTECTION_FINALIZER, adoption_patches, owner_patches,
-    retained_from,
+    retained_from, with_owner, without_owner,
 };
 pub use decode::{Output, Reading, STATE_BYTES_MAX, STATE_SECRETS_MAX, State, read_state};
 pub use fingerprint::fingerprint;

@@ -4,3 +4,4 @@ mod credentials_wire;
 mod per_run_wire;
 mod rbac_wire;
 mod records_wire;
+mod state_wire;

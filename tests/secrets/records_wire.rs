@@ -274,6 +274,7 @@ async fn a_protected_record_loses_the_finalizer_by_version_and_is_deleted_by_uid
     let script = [
         expect(&format!("GET {ATTEMPT} (metadata)"))
             .answer(stored("captf-inputs-c-prod", json!({}))),
+        expect(&format!("GET {APPLIED} (metadata)")).fail(404, "NotFound"),
         expect(&format!("PATCH {ATTEMPT} (metadata)"))
             .with(json!({"metadata": {"resourceVersion": "7", "finalizers": []}}))
             .answer(stored("captf-inputs-c-prod", json!({}))),
@@ -282,7 +283,6 @@ async fn a_protected_record_loses_the_finalizer_by_version_and_is_deleted_by_uid
                 json!({"propagationPolicy": "Background", "preconditions": {"uid": "record-uid"}}),
             )
             .fail(404, "NotFound"),
-        expect(&format!("GET {APPLIED} (metadata)")).fail(404, "NotFound"),
     ];
     play(script, async |access| {
         delete_records(access, &owner()).await
