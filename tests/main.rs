@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod api;
+mod bed;
 mod house;
 mod secrets;
+mod testbed;
 mod wire;

@@ -10,8 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::api::keys::{TRUE, annotations, labels};
 use crate::client::{Access, ApiError, Class, Deletion, Guard};
 use crate::names::{credentials_mirror, source_hash};
-use crate::operator::secrets::{Owner, PartialSecret, SecretPatch, metas, secrets};
-use crate::state::{SecretMeta, with_owner, without_owner};
+use crate::operator::secrets::{
+    Owner, SecretMeta, SecretPatch, metas, secrets, with_user, without_owner,
+};
 
 /// How often a write that lost a race is decided anew from a fresh read (S-35, S-39): several objects
 /// of a namespace enter themselves into one mirror at the same time.
@@ -79,17 +80,16 @@ impl Wanted<'_> {
             access.create(&api, &self.build(&name)).await?;
             return Ok(Mirrored::Created);
         };
-        let meta = SecretMeta::from(existing.metadata);
-        if !is_mirror_of(&meta, self.identity) {
+        if !is_mirror_of(&existing.metadata, self.identity) {
             return Ok(Mirrored::Foreign);
         }
-        let patch = self.changes(&meta, &existing.data.unwrap_or_default());
+        let patch = self.changes(&existing);
         if patch.is_empty() {
             return Ok(Mirrored::Current);
         }
-        let partial = metas(access, self.owner.namespace());
+        let body = patch.body(&existing.metadata);
         access
-            .patch::<PartialSecret>(&partial, &name, &patch.body(&meta))
+            .patch::<SecretMeta>(&metas(access, self.owner.namespace()), &name, &body)
             .await?;
         Ok(Mirrored::Updated)
     }
@@ -123,22 +123,37 @@ impl Wanted<'_> {
 
     /// What has to change on a mirror of ours: data whose hash is not the source's (a rotation, or an
     /// edit of the mirror), a stripped label, a missing or outdated owner.
-    fn changes(&self, meta: &SecretMeta, copied: &BTreeMap<String, ByteString>) -> SecretPatch {
-        let owners = with_owner(&meta.owners, &self.owner.user_reference());
-        let mut patch = SecretPatch::new().owner_references(owners.as_deref());
-        if meta.labels.get(labels::MANAGED).map(String::as_str) != Some(TRUE) {
+    fn changes(&self, existing: &Secret) -> SecretPatch {
+        let meta = &existing.metadata;
+        let references = meta.owner_references.as_deref().unwrap_or_default();
+        let mut patch =
+            SecretPatch::new().owner_references(with_user(references, self.owner).as_deref());
+        if meta
+            .labels
+            .as_ref()
+            .and_then(|all| all.get(labels::MANAGED))
+            .map(String::as_str)
+            != Some(TRUE)
+        {
             patch = patch.label(labels::MANAGED, TRUE);
         }
-        if meta.annotations.get(annotations::SOURCE_HASH) != Some(&self.hash) {
+        let recorded = meta
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(annotations::SOURCE_HASH));
+        if recorded != Some(&self.hash) {
             patch = patch.annotation(annotations::SOURCE_HASH, Some(&self.hash));
         }
+        let copied = existing.data.as_ref();
         for (key, value) in self.source {
-            if copied.get(key) != Some(value) {
+            if copied.and_then(|data| data.get(key)) != Some(value) {
                 patch = patch.data(key, Some(&value.0));
             }
         }
-        for key in copied.keys().filter(|key| !self.source.contains_key(*key)) {
-            patch = patch.data(key, None);
+        for key in copied.into_iter().flatten().map(|(key, _)| key) {
+            if !self.source.contains_key(key) {
+                patch = patch.data(key, None);
+            }
         }
         patch
     }
@@ -155,28 +170,19 @@ fn hash_of(source: &BTreeMap<String, ByteString>) -> String {
 
 /// A mirror carries the label and names the identity; anything else of that name is somebody's
 /// (S-36).
-fn is_mirror_of(secret: &SecretMeta, identity: &str) -> bool {
+fn is_mirror_of(secret: &ObjectMeta, identity: &str) -> bool {
     secret
         .labels
-        .get(labels::MIRRORED)
-        .is_some_and(|value| value == TRUE)
+        .as_ref()
+        .and_then(|all| all.get(labels::MIRRORED))
+        .map(String::as_str)
+        == Some(TRUE)
         && secret
             .annotations
-            .get(annotations::IDENTITY)
-            .is_some_and(|value| value == identity)
-}
-
-/// The mirror as it is now; `None` when there is none of this identity.
-async fn find(
-    access: &Access,
-    namespace: &str,
-    identity: &str,
-) -> Result<Option<SecretMeta>, ApiError> {
-    let found: Option<PartialSecret> = access
-        .get(&metas(access, namespace), &credentials_mirror(identity))
-        .await?;
-    let found = found.map(|secret| SecretMeta::from(secret.metadata));
-    Ok(found.filter(|secret| is_mirror_of(secret, identity)))
+            .as_ref()
+            .and_then(|all| all.get(annotations::IDENTITY))
+            .map(String::as_str)
+            == Some(identity)
 }
 
 /// Deletes the mirror of `identity` in `namespace`, whoever owns it: the namespace may not use the
@@ -185,15 +191,17 @@ async fn find(
 /// # Errors
 /// Any failed call.
 pub async fn revoke(access: &Access, namespace: &str, identity: &str) -> Result<bool, ApiError> {
-    let Some(mirror) = find(access, namespace, identity).await? else {
+    let name = credentials_mirror(identity);
+    let found: Option<SecretMeta> = access.get(&metas(access, namespace), &name).await?;
+    let Some(mirror) = found.filter(|secret| is_mirror_of(&secret.metadata, identity)) else {
         return Ok(false);
     };
     // Guarded by uid alone: whatever an object wrote into it meanwhile, it has to go.
-    let guard = Guard::uid(&mirror.uid);
-    let deletion = access
-        .delete(&secrets(access, namespace), &mirror.name, &guard)
-        .await?;
-    Ok(deletion == Deletion::Deleted)
+    let guard = Guard::uid(mirror.metadata.uid.as_deref().unwrap_or_default());
+    Ok(access
+        .delete(&secrets(access, namespace), &name, &guard)
+        .await?
+        == Deletion::Deleted)
 }
 
 /// What became of a mirror whose user leaves.
@@ -228,32 +236,37 @@ async fn leave_once(
     owner: &Owner,
     identity: &str,
 ) -> Result<Option<Left>, ApiError> {
-    let Some(mirror) = find(access, owner.namespace(), identity).await? else {
+    let name = credentials_mirror(identity);
+    let api = metas(access, owner.namespace());
+    let found: Option<SecretMeta> = access.get(&api, &name).await?;
+    let Some(mirror) = found.filter(|secret| is_mirror_of(&secret.metadata, identity)) else {
         return Ok(Some(Left::NotAUser));
     };
-    let Some(others) = without_owner(&mirror.owners, &owner.user_reference()) else {
+    let references = mirror
+        .metadata
+        .owner_references
+        .as_deref()
+        .unwrap_or_default();
+    let Some(others) = without_owner(references, owner) else {
         return Ok(Some(Left::NotAUser));
     };
     if others.is_empty() {
-        let guard = Guard {
-            uid: mirror.uid,
-            resource_version: Some(mirror.resource_version),
-        };
-        let api = secrets(access, owner.namespace());
-        return Ok(match access.delete(&api, &mirror.name, &guard).await? {
-            Deletion::Deleted => Some(Left::Deleted),
-            Deletion::Gone => Some(Left::NotAUser),
-            Deletion::Changed => None,
-        });
+        let guard = Guard::exact(&mirror);
+        return Ok(
+            match access
+                .delete(&secrets(access, owner.namespace()), &name, &guard)
+                .await?
+            {
+                Deletion::Deleted => Some(Left::Deleted),
+                Deletion::Gone => Some(Left::NotAUser),
+                Deletion::Changed => None,
+            },
+        );
     }
     let body = SecretPatch::new()
         .owner_references(Some(&others))
-        .body(&mirror);
-    let api = metas(access, owner.namespace());
-    match access
-        .patch::<PartialSecret>(&api, &mirror.name, &body)
-        .await
-    {
+        .body(&mirror.metadata);
+    match access.patch::<SecretMeta>(&api, &name, &body).await {
         Ok(_) => Ok(Some(Left::Removed)),
         Err(error) if error.is_not_found() => Ok(Some(Left::NotAUser)),
         Err(error) if error.is_conflict() => Ok(None),
@@ -296,18 +309,17 @@ mod tests {
         source: &BTreeMap<String, ByteString>,
         user: &Owner,
     ) -> serde_json::Value {
-        let wanted = Wanted {
+        let patch = Wanted {
             owner: user,
             identity: "aws",
             source,
             hash: hash_of(source),
-        };
-        let meta = SecretMeta::from(existing.metadata.clone());
-        let patch = wanted.changes(&meta, existing.data.as_ref().unwrap_or(&BTreeMap::new()));
+        }
+        .changes(existing);
         if patch.is_empty() {
             json!(null)
         } else {
-            patch.body(&meta)
+            patch.body(&existing.metadata)
         }
     }
 
@@ -369,10 +381,10 @@ mod tests {
 
     #[test]
     fn only_label_and_identity_together_make_a_mirror() {
-        let mut secret = SecretMeta::from(mirror(&data(&[]), &owner("u1")).metadata);
+        let mut secret = mirror(&data(&[]), &owner("u1")).metadata;
         assert!(is_mirror_of(&secret, "aws"));
         assert!(!is_mirror_of(&secret, "gcp"));
-        secret.labels.clear();
+        secret.labels = None;
         assert!(!is_mirror_of(&secret, "aws"));
     }
 }

@@ -15,7 +15,7 @@ use crate::api::conditions::{CredentialsMirrored, IdentityAllowed, State as _, S
 use crate::api::{AllowedNamespaces, TerraformClusterIdentity};
 use crate::client::{Access, ApiError};
 use crate::names::credentials_mirror;
-use crate::operator::secrets::{Owner, PartialSecret, metas};
+use crate::operator::secrets::{Owner, SecretMeta, metas};
 
 use allowed::ByName;
 pub use identity::Identity;
@@ -137,7 +137,7 @@ pub async fn prepare(access: &Access, owner: &Owner, identity: Option<&Identity>
 
 async fn local_secret(access: &Access, owner: &Owner, name: &str) -> Prepared {
     match access
-        .get::<PartialSecret>(&metas(access, owner.namespace()), name)
+        .get::<SecretMeta>(&metas(access, owner.namespace()), name)
         .await
     {
         Err(error) => Prepared::unknown(error),

@@ -3,12 +3,13 @@
 //! mirror, backups.
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 
 use super::retain::{find_records, list_backups, list_state};
 use super::{Owner, delete_protected, unprotect};
+use crate::api::keys::labels;
 use crate::client::{Access, ApiError, Guard};
-use crate::state::{SecretMeta, retained_from};
 
 /// Deletes every state Secret, one by one, then Terraform's lock Lease (deletion.md §10 step 1).
 /// Secrets that Retain kept from another object stay. Returns how many Secrets were deleted.
@@ -76,6 +77,15 @@ pub async fn release_backups(access: &Access, owner: &Owner) -> Result<usize, Ap
 
 /// Whether Retain kept the Secret from an object with another UID: it is nobody's to delete
 /// (deletion.md §7).
-pub(super) fn of_another(secret: &SecretMeta, owner: &Owner) -> bool {
-    retained_from([secret], &owner.uid).is_some()
+pub(super) fn of_another(secret: &ObjectMeta, owner: &Owner) -> bool {
+    retained_from(secret).is_some_and(|uid| uid != owner.uid)
+}
+
+/// The UID of the object that the Secret was kept from.
+pub(super) fn retained_from(secret: &ObjectMeta) -> Option<&str> {
+    secret
+        .labels
+        .as_ref()?
+        .get(labels::RETAINED_FROM_UID)
+        .map(String::as_str)
 }

@@ -22,14 +22,14 @@ use kube::core::PartialObjectMeta;
 use crate::client::Access;
 
 pub use cleanup::{delete_records, delete_state, release_backups};
-pub use owner::Owner;
+pub use owner::{Owner, with_owner, with_user, without_owner};
 pub use patch::SecretPatch;
 pub use protection::{delete_protected, unprotect, with_protection, without_protection};
-pub use retain::{Kept, Retained, adopt_retained, find_kept, retain};
+pub use retain::{Kept, Retained, adopt_retained, find_kept, retain, retained_by_another};
 pub use run::{Provenance, RunInputs};
 
 /// A Secret without its data: what is read wherever the data does not matter.
-pub type PartialSecret = PartialObjectMeta<Secret>;
+pub type SecretMeta = PartialObjectMeta<Secret>;
 
 /// Secrets with their data.
 #[must_use]
@@ -39,6 +39,6 @@ pub fn secrets(access: &Access, namespace: &str) -> Api<Secret> {
 
 /// Secrets asked for as metadata only, in reads as in the answers to patches.
 #[must_use]
-pub fn metas(access: &Access, namespace: &str) -> Api<PartialSecret> {
+pub fn metas(access: &Access, namespace: &str) -> Api<SecretMeta> {
     access.api(namespace)
 }

@@ -51,6 +51,71 @@ impl Owner {
             ..self.reference()
         }
     }
+
+    /// Whether `reference` names this object or an earlier one of the same group, kind and name.
+    #[must_use]
+    pub fn is_named_by(&self, reference: &OwnerReference) -> bool {
+        let group = reference
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        group == GROUP
+            && reference.kind == self.key.kind.as_str()
+            && reference.name == self.key.name
+    }
+}
+
+/// `references` with exactly one reference to `owner`, or `None` when they are right already: one to
+/// an earlier UID is replaced in place, a missing one is added, others stay (state-secrets.md S-24,
+/// S-37).
+#[must_use]
+pub fn with_owner(references: &[OwnerReference], owner: &Owner) -> Option<Vec<OwnerReference>> {
+    with_reference(references, owner, owner.reference())
+}
+
+/// As [`with_owner`], for a Secret that several objects use.
+#[must_use]
+pub fn with_user(references: &[OwnerReference], owner: &Owner) -> Option<Vec<OwnerReference>> {
+    with_reference(references, owner, owner.user_reference())
+}
+
+fn with_reference(
+    references: &[OwnerReference],
+    owner: &Owner,
+    wanted: OwnerReference,
+) -> Option<Vec<OwnerReference>> {
+    let mut found = references
+        .iter()
+        .filter(|reference| owner.is_named_by(reference));
+    if found.next().is_some_and(|first| first.uid == owner.uid) && found.next().is_none() {
+        return None;
+    }
+    let mut result = Vec::with_capacity(references.len() + 1);
+    let mut unplaced = Some(wanted);
+    for reference in references {
+        if owner.is_named_by(reference) {
+            result.extend(unplaced.take());
+        } else {
+            result.push(reference.clone());
+        }
+    }
+    result.extend(unplaced);
+    Some(result)
+}
+
+/// `references` without those to `owner`, or `None` when there is none.
+#[must_use]
+pub fn without_owner(references: &[OwnerReference], owner: &Owner) -> Option<Vec<OwnerReference>> {
+    references
+        .iter()
+        .any(|reference| owner.is_named_by(reference))
+        .then(|| {
+            references
+                .iter()
+                .filter(|reference| !owner.is_named_by(reference))
+                .cloned()
+                .collect()
+        })
 }
 
 #[cfg(test)]
@@ -60,6 +125,13 @@ mod tests {
 
     fn owner(name: &str, uid: &str) -> Owner {
         Owner::new(ObjectKey::new(Kind::TerraformMachine, "team-a", name), uid)
+    }
+
+    fn uids(references: &[OwnerReference]) -> Vec<&str> {
+        references
+            .iter()
+            .map(|reference| reference.uid.as_str())
+            .collect()
     }
 
     #[test]
@@ -77,10 +149,50 @@ mod tests {
     }
 
     #[test]
-    fn a_user_of_a_shared_secret_says_that_it_does_not_block() {
+    fn an_earlier_uid_is_replaced_in_place_and_others_stay() {
+        let before = [
+            owner("a", "1").reference(),
+            owner("b", "old").reference(),
+            owner("c", "3").reference(),
+        ];
+        let after = with_owner(&before, &owner("b", "new")).unwrap_or_default();
+        assert_eq!(uids(&after), ["1", "new", "3"]);
+    }
+
+    #[test]
+    fn a_missing_reference_is_added_last() {
+        let after =
+            with_owner(&[owner("a", "1").reference()], &owner("b", "2")).unwrap_or_default();
+        assert_eq!(uids(&after), ["1", "2"]);
+    }
+
+    #[test]
+    fn a_right_reference_needs_no_write() {
         assert_eq!(
-            owner("m1", "u1").user_reference().block_owner_deletion,
-            Some(false)
+            with_owner(&[owner("a", "1").reference()], &owner("a", "1")),
+            None
         );
+    }
+
+    #[test]
+    fn a_second_reference_to_an_earlier_uid_is_dropped() {
+        let before = [owner("a", "2").reference(), owner("a", "1").reference()];
+        let after = with_owner(&before, &owner("a", "2")).unwrap_or_default();
+        assert_eq!(uids(&after), ["2"]);
+    }
+
+    #[test]
+    fn another_group_of_the_same_kind_and_name_is_somebody_else() {
+        let mut other = owner("a", "1").reference();
+        other.api_version = "example.com/v1".to_owned();
+        assert!(!owner("a", "1").is_named_by(&other));
+        assert_eq!(without_owner(&[other], &owner("a", "1")), None);
+    }
+
+    #[test]
+    fn another_version_of_our_group_is_the_same_object() {
+        let mut other = owner("a", "1").reference();
+        other.api_version = "infrastructure.cluster.x-k8s.io/v1beta9".to_owned();
+        assert_eq!(without_owner(&[other], &owner("a", "1")), Some(Vec::new()));
     }
 }

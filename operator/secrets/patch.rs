@@ -2,10 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
-
-use crate::state::SecretMeta;
 
 /// A merge patch of one Secret, locked to the resourceVersion that was read: keys it does not name
 /// stay as they are, so what other versions or people wrote survives (annotations-labels.md B13).
@@ -87,10 +85,13 @@ impl SecretPatch {
 
     /// The body of the request, conditional on the resourceVersion of `read`.
     #[must_use]
-    pub fn body(self, read: &SecretMeta) -> Value {
+    pub fn body(self, read: &ObjectMeta) -> Value {
         let mut metadata = Map::new();
         // An empty resourceVersion would make the patch unconditional; this word is refused instead.
-        let version = Some(read.resource_version.as_str()).filter(|version| !version.is_empty());
+        let version = read
+            .resource_version
+            .as_deref()
+            .filter(|version| !version.is_empty());
         metadata.insert(
             "resourceVersion".to_owned(),
             version.unwrap_or("unread").into(),
@@ -119,10 +120,10 @@ impl SecretPatch {
 mod tests {
     use super::*;
 
-    fn read(version: &str) -> SecretMeta {
-        SecretMeta {
-            resource_version: version.to_owned(),
-            ..SecretMeta::default()
+    fn read(version: &str) -> ObjectMeta {
+        ObjectMeta {
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
         }
     }
 
@@ -148,8 +149,10 @@ mod tests {
 
     #[test]
     fn a_patch_of_something_never_read_cannot_be_unconditional() {
-        let body = SecretPatch::new().label("a", "b").body(&read(""));
-        assert_eq!(body["metadata"]["resourceVersion"], "unread");
+        for meta in [ObjectMeta::default(), read("")] {
+            let body = SecretPatch::new().label("a", "b").body(&meta);
+            assert_eq!(body["metadata"]["resourceVersion"], "unread");
+        }
     }
 
     #[test]

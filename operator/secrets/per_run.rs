@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::core::PartialObjectMeta;
 
 use super::run::{Provenance, RunInputs, entries, files_of};
-use super::{PartialSecret, metas, secrets};
+use super::{SecretMeta, metas, secrets};
 use crate::client::{Access, ApiError, Class, Deletion, Guard};
 use crate::names::{JobName, key, per_run_secret};
 
@@ -222,9 +222,7 @@ pub async fn inputs_of(access: &Access, job: &JobRef) -> Result<Option<RunInputs
         .and_then(|secret| {
             Some(RunInputs {
                 files: files_of(secret.data.as_ref())?,
-                provenance: Provenance::from_annotations(
-                    &secret.metadata.annotations.unwrap_or_default(),
-                ),
+                provenance: Provenance::from_annotations(secret.metadata.annotations.as_ref()),
             })
         }))
 }
@@ -259,7 +257,7 @@ async fn read_metadata(
     namespace: &str,
     job: &JobName,
 ) -> Result<Option<ObjectMeta>, ApiError> {
-    let found: Option<PartialSecret> = access
+    let found: Option<SecretMeta> = access
         .get(&metas(access, namespace), &per_run_secret(job))
         .await?;
     Ok(found.map(|secret| secret.metadata))

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::owner::Owner;
-use super::{PartialSecret, metas, secrets};
+use super::{SecretMeta, metas, secrets};
 use crate::client::{Access, ApiError, Class, Deletion, Guard};
 use crate::names::{PLAN_KEY_DATA_KEY, plan_key_secret};
 
@@ -36,7 +36,7 @@ pub enum PlanKeyError {
 pub async fn ensure(access: &Access, owner: &Owner) -> Result<String, PlanKeyError> {
     let name = plan_key_secret(owner.key.kind, &owner.key.name);
     if access
-        .get::<PartialSecret>(&metas(access, owner.namespace()), &name)
+        .get::<SecretMeta>(&metas(access, owner.namespace()), &name)
         .await?
         .is_some()
     {
@@ -65,7 +65,7 @@ pub async fn ensure(access: &Access, owner: &Owner) -> Result<String, PlanKeyErr
 pub async fn delete(access: &Access, owner: &Owner) -> Result<bool, ApiError> {
     let name = plan_key_secret(owner.key.kind, &owner.key.name);
     let Some(found) = access
-        .get::<PartialSecret>(&metas(access, owner.namespace()), &name)
+        .get::<SecretMeta>(&metas(access, owner.namespace()), &name)
         .await?
     else {
         return Ok(false);

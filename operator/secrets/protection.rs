@@ -1,39 +1,43 @@
 //! The protection finalizer: a cascading delete or a prune may delete the Secrets of an object that
 //! still waits for its destroy; the finalizer keeps the data readable (state-secrets.md §5.3).
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use super::patch::SecretPatch;
-use super::{PartialSecret, metas, secrets};
+use super::{SecretMeta, metas, secrets};
+use crate::api::keys::finalizers::STATE_PROTECTION;
 use crate::client::{Access, ApiError, Guard};
-use crate::state::{PROTECTION_FINALIZER, SecretMeta};
 
 /// The finalizers with ours, or `None` when it is there already, or must not be added because the
 /// Secret is being deleted: the API server refuses that (S-22).
 #[must_use]
-pub fn with_protection(read: &SecretMeta) -> Option<Vec<String>> {
-    if is_protected(read) || read.deleting {
+pub fn with_protection(read: &ObjectMeta) -> Option<Vec<String>> {
+    if is_protected(read) || read.deletion_timestamp.is_some() {
         return None;
     }
-    let mut finalizers = read.finalizers.clone();
-    finalizers.push(PROTECTION_FINALIZER.to_owned());
+    let mut finalizers = read.finalizers.clone().unwrap_or_default();
+    finalizers.push(STATE_PROTECTION.to_owned());
     Some(finalizers)
 }
 
 /// The finalizers without ours, or `None` when it is not there.
 #[must_use]
-pub fn without_protection(read: &SecretMeta) -> Option<Vec<String>> {
+pub fn without_protection(read: &ObjectMeta) -> Option<Vec<String>> {
     is_protected(read).then(|| {
         let others = read
             .finalizers
             .iter()
-            .filter(|name| *name != PROTECTION_FINALIZER);
+            .flatten()
+            .filter(|name| *name != STATE_PROTECTION);
         others.cloned().collect()
     })
 }
 
-fn is_protected(read: &SecretMeta) -> bool {
+fn is_protected(read: &ObjectMeta) -> bool {
     read.finalizers
         .iter()
-        .any(|name| name == PROTECTION_FINALIZER)
+        .flatten()
+        .any(|name| name == STATE_PROTECTION)
 }
 
 /// Takes the finalizer off a Secret and deletes it (S-23): the patch is locked to the resourceVersion
@@ -44,13 +48,13 @@ fn is_protected(read: &SecretMeta) -> bool {
 pub async fn delete_protected(
     access: &Access,
     namespace: &str,
-    read: &SecretMeta,
+    read: &ObjectMeta,
 ) -> Result<(), ApiError> {
     if !unprotect(access, namespace, read).await? {
         return Ok(());
     }
-    let name = &read.name;
-    let guard = Guard::uid(&read.uid);
+    let name = read.name.as_deref().unwrap_or_default();
+    let guard = Guard::uid(read.uid.as_deref().unwrap_or_default());
     access
         .delete(&secrets(access, namespace), name, &guard)
         .await
@@ -65,15 +69,15 @@ pub async fn delete_protected(
 pub async fn unprotect(
     access: &Access,
     namespace: &str,
-    read: &SecretMeta,
+    read: &ObjectMeta,
 ) -> Result<bool, ApiError> {
     let Some(finalizers) = without_protection(read) else {
         return Ok(true);
     };
     let body = SecretPatch::new().finalizers(Some(&finalizers)).body(read);
-    let name = &read.name;
+    let name = read.name.as_deref().unwrap_or_default();
     match access
-        .patch::<PartialSecret>(&metas(access, namespace), name, &body)
+        .patch::<SecretMeta>(&metas(access, namespace), name, &body)
         .await
     {
         Ok(_) => Ok(true),
@@ -86,11 +90,10 @@ pub async fn unprotect(
 mod tests {
     use super::*;
 
-    fn with(finalizers: &[&str]) -> SecretMeta {
-        let finalizers = finalizers.iter().map(|&name| name.to_owned()).collect();
-        SecretMeta {
-            finalizers,
-            ..SecretMeta::default()
+    fn with(finalizers: &[&str]) -> ObjectMeta {
+        ObjectMeta {
+            finalizers: Some(finalizers.iter().map(|&name| name.to_owned()).collect()),
+            ..ObjectMeta::default()
         }
     }
 
@@ -108,10 +111,10 @@ mod tests {
 
     #[test]
     fn a_secret_being_deleted_is_not_protected_any_more() {
-        let read = SecretMeta {
-            deleting: true,
-            ..with(&[])
-        };
+        let mut read = with(&[]);
+        read.deletion_timestamp =
+            serde_json::from_value(serde_json::json!("2026-10-01T12:00:00Z")).ok();
+        assert!(read.deletion_timestamp.is_some());
         assert_eq!(with_protection(&read), None);
     }
 

@@ -1,31 +1,31 @@
 //! Retain: the object goes, its state, backups and records stay, owned by nobody and labelled with the
 //! UID they come from; and what a new object of the same name does with them (deletion.md §6, §7).
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
-use super::cleanup::{delete_lock_lease, of_another};
+use super::cleanup::{delete_lock_lease, of_another, retained_from};
 use super::records::RecordKind;
-use super::{Owner, PartialSecret, SecretPatch, metas, without_protection};
+use super::{Owner, SecretMeta, SecretPatch, metas, without_owner, without_protection};
 use crate::api::keys::{TRUE, labels};
 use crate::client::{Access, ApiError};
 use crate::names::{Labels, ObjectKey, state_selector};
 use crate::operator::state::selector_text;
-use crate::state::{SecretMeta, without_owner};
 
 /// The Secrets that outlive their object under Retain: metadata, read live.
 #[derive(Debug, Clone, Default)]
 pub struct Kept {
     /// State chunks, found by the backend's selector.
-    pub state: Vec<SecretMeta>,
+    pub state: Vec<ObjectMeta>,
     /// Chunks of state backups.
-    pub backups: Vec<SecretMeta>,
+    pub backups: Vec<ObjectMeta>,
     /// Inputs records, attempt first.
-    pub records: Vec<SecretMeta>,
+    pub records: Vec<ObjectMeta>,
 }
 
 impl Kept {
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &SecretMeta> {
+    pub fn iter(&self) -> impl Iterator<Item = &ObjectMeta> {
         self.state.iter().chain(&self.backups).chain(&self.records)
     }
 }
@@ -45,14 +45,14 @@ pub async fn find_kept(access: &Access, key: &ObjectKey) -> Result<Kept, ApiErro
 pub(super) async fn list_state(
     access: &Access,
     key: &ObjectKey,
-) -> Result<Vec<SecretMeta>, ApiError> {
+) -> Result<Vec<ObjectMeta>, ApiError> {
     list(access, &key.namespace, &state_selector(&key.suffix())).await
 }
 
 pub(super) async fn list_backups(
     access: &Access,
     key: &ObjectKey,
-) -> Result<Vec<SecretMeta>, ApiError> {
+) -> Result<Vec<ObjectMeta>, ApiError> {
     let selector = Labels::from([
         (labels::STATE_BACKUP.to_owned(), TRUE.to_owned()),
         (
@@ -66,12 +66,12 @@ pub(super) async fn list_backups(
 pub(super) async fn find_records(
     access: &Access,
     key: &ObjectKey,
-) -> Result<Vec<SecretMeta>, ApiError> {
+) -> Result<Vec<ObjectMeta>, ApiError> {
     let api = metas(access, &key.namespace);
     let mut records = Vec::new();
     for kind in [RecordKind::Attempt, RecordKind::Applied] {
-        let found: Option<PartialSecret> = access.get(&api, &kind.secret_name(key)).await?;
-        records.extend(found.map(|record| record.metadata.into()));
+        let found: Option<SecretMeta> = access.get(&api, &kind.secret_name(key)).await?;
+        records.extend(found.map(|record| record.metadata));
     }
     Ok(records)
 }
@@ -80,13 +80,23 @@ async fn list(
     access: &Access,
     namespace: &str,
     selector: &Labels,
-) -> Result<Vec<SecretMeta>, ApiError> {
+) -> Result<Vec<ObjectMeta>, ApiError> {
     let params = ListParams::default().labels(&selector_text(selector));
-    let found: Vec<PartialSecret> = access.list(&metas(access, namespace), &params).await?;
-    Ok(found
-        .into_iter()
-        .map(|secret| secret.metadata.into())
-        .collect())
+    let found: Vec<SecretMeta> = access.list(&metas(access, namespace), &params).await?;
+    Ok(found.into_iter().map(|secret| secret.metadata).collect())
+}
+
+/// The UID that `kept` Secrets were retained from, when it is not this object's own: the object holds
+/// with `RetainedStateFound` (deletion.md §7).
+#[must_use]
+pub fn retained_by_another<'a>(
+    kept: impl IntoIterator<Item = &'a ObjectMeta>,
+    owner: &Owner,
+) -> Option<String> {
+    kept.into_iter()
+        .find(|secret| of_another(secret, owner))
+        .and_then(retained_from)
+        .map(str::to_owned)
 }
 
 /// How many Secrets Retain kept, for the event.
@@ -136,7 +146,10 @@ pub async fn retain(access: &Access, owner: &Owner) -> Result<Retained, ApiError
 /// As [`retain`].
 pub async fn adopt_retained(access: &Access, owner: &Owner) -> Result<usize, ApiError> {
     let kept = find_kept(access, &owner.key).await?;
-    let labelled: Vec<&SecretMeta> = kept.iter().filter(|secret| is_retained(secret)).collect();
+    let labelled: Vec<&ObjectMeta> = kept
+        .iter()
+        .filter(|secret| retained_from(secret).is_some())
+        .collect();
     for secret in &labelled {
         write(
             access,
@@ -150,39 +163,38 @@ pub async fn adopt_retained(access: &Access, owner: &Owner) -> Result<usize, Api
 }
 
 /// What Retain changes on one Secret; nothing when a pass before did it.
-fn release(secret: &SecretMeta, owner: &Owner) -> SecretPatch {
+fn release(secret: &ObjectMeta, owner: &Owner) -> SecretPatch {
+    let references = secret.owner_references.as_deref().unwrap_or_default();
     let patch = SecretPatch::new()
-        .owner_references(without_owner(&secret.owners, &owner.reference()).as_deref())
+        .owner_references(without_owner(references, owner).as_deref())
         .finalizers(without_protection(secret).as_deref());
-    if is_retained(secret) {
-        patch
-    } else {
-        patch.label(labels::RETAINED_FROM_UID, &owner.uid)
+    match retained_from(secret) {
+        Some(_) => patch,
+        None => patch.label(labels::RETAINED_FROM_UID, &owner.uid),
     }
-}
-
-fn is_retained(secret: &SecretMeta) -> bool {
-    secret.labels.contains_key(labels::RETAINED_FROM_UID)
 }
 
 async fn write(
     access: &Access,
     owner: &Owner,
-    read: &SecretMeta,
+    read: &ObjectMeta,
     patch: SecretPatch,
 ) -> Result<(), ApiError> {
     if patch.is_empty() {
         return Ok(());
     }
+    let name = read.name.as_deref().unwrap_or_default();
     let api = metas(access, owner.namespace());
     access
-        .patch::<PartialSecret>(&api, &read.name, &patch.body(read))
+        .patch::<SecretMeta>(&api, name, &patch.body(read))
         .await
         .map(|_| ())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
@@ -195,14 +207,15 @@ mod tests {
         )
     }
 
-    fn secret(retained: Option<&str>) -> SecretMeta {
-        let label = |uid: &str| ("captf.io/retained-from-uid".to_owned(), uid.to_owned());
-        SecretMeta {
-            resource_version: "5".to_owned(),
-            labels: retained.map(label).into_iter().collect(),
-            owners: vec![owner("u1").reference()],
-            finalizers: vec!["captf.io/state-protection".to_owned()],
-            ..SecretMeta::default()
+    fn secret(retained: Option<&str>) -> ObjectMeta {
+        ObjectMeta {
+            resource_version: Some("5".to_owned()),
+            labels: retained.map(|uid| {
+                BTreeMap::from([("captf.io/retained-from-uid".to_owned(), uid.to_owned())])
+            }),
+            owner_references: Some(vec![owner("u1").reference()]),
+            finalizers: Some(vec!["captf.io/state-protection".to_owned()]),
+            ..ObjectMeta::default()
         }
     }
 
@@ -222,8 +235,21 @@ mod tests {
     #[test]
     fn a_released_secret_is_not_written_again() {
         let mut done = secret(Some("u1"));
-        done.owners.clear();
-        done.finalizers.clear();
+        done.owner_references = None;
+        done.finalizers = None;
         assert!(release(&done, &owner("u1")).is_empty());
+    }
+
+    #[test]
+    fn only_another_uid_holds_an_object() {
+        assert_eq!(
+            retained_by_another([&secret(Some("u1"))], &owner("u1")),
+            None
+        );
+        assert_eq!(retained_by_another([&secret(None)], &owner("u1")), None);
+        assert_eq!(
+            retained_by_another([&secret(None), &secret(Some("u0"))], &owner("u1")).as_deref(),
+            Some("u0")
+        );
     }
 }

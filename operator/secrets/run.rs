@@ -55,8 +55,8 @@ impl Provenance {
         ]
     }
 
-    pub(super) fn from_annotations(written: &BTreeMap<String, String>) -> Self {
-        let value = |key: &str| written.get(key).map(String::as_str);
+    pub(super) fn from_annotations(written: Option<&BTreeMap<String, String>>) -> Self {
+        let value = |key: &str| written.and_then(|all| all.get(key)).map(String::as_str);
         Self {
             image: value(annotations::IMAGE).unwrap_or_default().to_owned(),
             identity: Identity::recorded(

@@ -1,19 +1,20 @@
 //! Putting back the labels that Terraform finds its state by (README decision 14).
 
-use kube::core::PartialObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::api::conditions::Verdict;
 use crate::client::{Access, ApiError, Class};
-use crate::operator::secrets::{self, Owner, metas};
-use crate::state::{LabelRepair, STATE_SECRETS_MAX, SecretMeta, label_repairs, repair_note};
+use crate::operator::secrets::{Owner, SecretMeta, SecretPatch, metas};
+use crate::state::{LabelRepair, STATE_SECRETS_MAX, label_repairs, repair_note, secret_name};
 
 /// What the check of a state's labels found and did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct LabelCheck {
     /// Note of the Warning event `StateLabelsRepaired`, when labels were put back.
     pub repaired: Option<String>,
-    /// Message of `StateReadable=False/StateInconsistent`, when one could not be put back: no Job of any
+    /// `StateReadable=False/StateInconsistent`, when a label could not be put back: no Job of any
     /// operation starts.
-    pub refused: Option<String>,
+    pub refused: Option<Verdict>,
 }
 
 impl LabelCheck {
@@ -40,12 +41,8 @@ pub async fn ensure_labels(
     let mut done: Vec<LabelRepair> = Vec::new();
     let mut refused = None;
     for repair in label_repairs(&owner.key, cluster, &found) {
-        let api = metas(access, owner.namespace());
-        match access
-            .patch::<secrets::PartialSecret>(&api, &repair.secret, &repair.patch)
-            .await
-        {
-            Ok(_) => done.push(repair),
+        match put_back(access, owner, &repair).await {
+            Ok(()) => done.push(repair),
             Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
                 return Err(error);
             }
@@ -61,19 +58,32 @@ pub async fn ensure_labels(
     })
 }
 
+async fn put_back(access: &Access, owner: &Owner, repair: &LabelRepair) -> Result<(), ApiError> {
+    let labels = repair.labels();
+    let patch = labels
+        .iter()
+        .fold(SecretPatch::new(), |patch, (key, value)| {
+            patch.label(key, value)
+        });
+    let api = metas(access, owner.namespace());
+    let body = patch.body(&repair.secret);
+    access
+        .patch::<SecretMeta>(&api, secret_name(&repair.secret), &body)
+        .await
+        .map(|_| ())
+}
+
 /// The base Secret and its chunks in order, up to the first name that does not exist; a chunk behind a
 /// gap makes the state inconsistent, which holds it anyway.
-async fn find_by_name(access: &Access, owner: &Owner) -> Result<Vec<SecretMeta>, ApiError> {
+async fn find_by_name(access: &Access, owner: &Owner) -> Result<Vec<ObjectMeta>, ApiError> {
     let (api, suffix) = (metas(access, owner.namespace()), owner.key.suffix());
     let mut found = Vec::new();
     while found.len() < STATE_SECRETS_MAX {
         let name = suffix.state_secret(found.len());
-        let Some(PartialObjectMeta { metadata, .. }) =
-            access.get::<secrets::PartialSecret>(&api, &name).await?
-        else {
+        let Some(secret) = access.get::<SecretMeta>(&api, &name).await? else {
             break;
         };
-        found.push(metadata.into());
+        found.push(secret.metadata);
     }
     Ok(found)
 }

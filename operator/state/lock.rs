@@ -6,6 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::api::conditions::Verdict;
 use crate::client::{Access, ApiError, Deletion, Guard};
 use crate::operator::secrets::Owner;
 use crate::state::{HeldLock, LockFacts, LockLease, LockVerdict, PodFact, read_lock};
@@ -35,10 +36,10 @@ impl JudgedLock {
         }
     }
 
-    /// The message of `StateReadable=False/StateLocked`, when there is something to report.
+    /// `StateReadable=False/StateLocked`, when there is something to report.
     #[must_use]
-    pub fn locked_message(&self) -> Option<String> {
-        self.held.locked_message(&self.verdict)
+    pub fn report(&self) -> Option<Verdict> {
+        self.held.report(&self.verdict)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use tokio::sync::Semaphore;
 
@@ -12,8 +13,8 @@ use crate::client::{Access, ApiError};
 use crate::names::{Suffix, state_selector};
 use crate::operator::secrets::{metas, secrets};
 use crate::state::{
-    Corruption, Reading, STATE_SECRETS_MAX, SecretMeta, State, StateProblem, StateSecret,
-    fingerprint, read_state,
+    Corruption, Reading, STATE_SECRETS_MAX, State, StateProblem, StateSecret, fingerprint,
+    read_state,
 };
 
 /// Most states fetched and decoded at once: each may take a multiple of its size in memory.
@@ -74,10 +75,7 @@ impl StateReader {
     ) -> Result<StateRead, ApiError> {
         let selection = ListParams::default().labels(&selector_text(&state_selector(suffix)));
         let listed = access.list(&metas(access, &key.0), &selection).await?;
-        let listed: Vec<SecretMeta> = listed
-            .into_iter()
-            .map(|secret| secret.metadata.into())
-            .collect();
+        let listed: Vec<ObjectMeta> = listed.into_iter().map(|secret| secret.metadata).collect();
         if listed.is_empty() {
             return Ok(StateRead::None);
         }

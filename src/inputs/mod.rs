@@ -29,6 +29,6 @@ pub use hash::{approval_hash, check_exports_hashable, exports_hash, inputs_hash}
 pub use render::{MAIN_TF_JSON, RENDERED_MAX, RenderError, Rendered, TFVARS_JSON, render};
 pub use role::{CONTRACT_VERSION, Input, Role};
 pub use variables::{
-    NameProblem, Origin, SourceContent, SourceKind, VARIABLES_SOURCE_LABEL, ValueFormat, Variable,
-    VariableSource, Variables, VariablesError, check_variable_name,
+    NameProblem, Origin, SourceContent, SourceKind, ValueFormat, Variable, VariableSource,
+    Variables, VariablesError, check_variable_name,
 };

@@ -2,6 +2,7 @@
 //!
 //! Everything here is a pure function of what was read: no client, no clock.
 
+pub mod anatomy;
 pub mod backoff;
 pub mod create;
 pub mod facts;
@@ -9,6 +10,7 @@ pub mod history;
 pub mod lag;
 pub mod outcome;
 pub mod pod;
+pub mod policy;
 pub mod prune;
 pub mod pull;
 pub mod result;

@@ -5,12 +5,13 @@ use std::fmt;
 use std::io::{self, BufReader, Read};
 
 use flate2::read::GzDecoder;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::adopt::INPUTS_HASH_ANNOTATION;
 use super::problem::{Corruption, Inconsistency, StateProblem};
-use super::secret::{SecretMeta, StateSecret, chunk_index};
+use super::secret::{StateSecret, chunk_index, secret_name};
+use crate::api::keys::annotations;
 use crate::names::{InputsHash, Suffix};
 
 /// Most Secrets that one state may consist of.
@@ -51,7 +52,7 @@ pub struct State {
     /// Hash of the inputs of the last successful apply; empty when none succeeded (S-6).
     pub inputs_hash: InputsHash,
     /// Metadata of the Secrets, in chunk order; the first is the base Secret.
-    pub chunks: Vec<SecretMeta>,
+    pub chunks: Vec<ObjectMeta>,
 }
 
 /// A root output. Its value is never printed.
@@ -127,13 +128,17 @@ fn decode(suffix: &Suffix, secrets: &[StateSecret]) -> Result<State, StateProble
             .collect(),
         managed_resources: managed(document.resources.as_deref().unwrap_or_default()),
         compressed_bytes: payloads.iter().map(|payload| payload.len()).sum(),
-        inputs_hash: InputsHash::new(
-            base.annotations
-                .get(INPUTS_HASH_ANNOTATION)
-                .map_or("", String::as_str),
-        ),
+        inputs_hash: recorded_hash(base),
         chunks: chunks.into_iter().map(|chunk| chunk.meta.clone()).collect(),
     })
+}
+
+fn recorded_hash(base: &ObjectMeta) -> InputsHash {
+    let recorded = base
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(annotations::INPUTS_HASH));
+    InputsHash::new(recorded.map_or("", String::as_str))
 }
 
 /// The Secrets in chunk order; a foreign name, a duplicate or a gap is an inconsistency.
@@ -143,11 +148,13 @@ fn in_order<'a>(
 ) -> Result<Vec<&'a StateSecret>, Inconsistency> {
     let mut chunks = BTreeMap::new();
     for secret in secrets {
-        let name = &secret.meta.name;
-        let index =
-            chunk_index(suffix, name).ok_or_else(|| Inconsistency::Stray { name: name.clone() })?;
+        let name = secret_name(&secret.meta);
+        let index = chunk_index(suffix, name).ok_or_else(|| Inconsistency::Stray {
+            name: name.to_owned(),
+        })?;
         if chunks.insert(index, secret).is_some() {
-            return Err(Inconsistency::Duplicate { name: name.clone() });
+            let name = name.to_owned();
+            return Err(Inconsistency::Duplicate { name });
         }
     }
     let gap = (0..)
@@ -168,7 +175,7 @@ fn payloads<'a>(chunks: &[&'a StateSecret]) -> Result<Vec<&'a [u8]>, Inconsisten
                 .payload
                 .as_deref()
                 .ok_or_else(|| Inconsistency::NoPayload {
-                    name: chunk.meta.name.clone(),
+                    name: secret_name(&chunk.meta).to_owned(),
                 })
         })
         .collect()
@@ -361,9 +368,9 @@ mod tests {
 
     fn secret(name: &str, payload: &[u8]) -> StateSecret {
         StateSecret {
-            meta: SecretMeta {
-                name: name.into(),
-                ..SecretMeta::default()
+            meta: ObjectMeta {
+                name: Some(name.into()),
+                ..ObjectMeta::default()
             },
             payload: Some(payload.to_vec()),
         }
@@ -395,9 +402,7 @@ mod tests {
     #[test]
     fn a_state_gives_serial_lineage_version_outputs_and_managed_count() {
         let mut base = secret(BASE, &gzip(STATE.as_bytes()));
-        base.meta
-            .annotations
-            .insert("captf.io/inputs-hash".into(), "h2:abc".into());
+        base.meta.annotations = Some([("captf.io/inputs-hash".into(), "h2:abc".into())].into());
         let state = state(read_state(&suffix(), &[base.clone()]));
         assert_eq!(state.serial, 7);
         assert_eq!(state.lineage, "3f1a");
@@ -424,11 +429,11 @@ mod tests {
             .collect();
         assert!(secrets.len() > 10);
         // Sorted by name, part-10 comes before part-2.
-        secrets.sort_by(|a, b| a.meta.name.cmp(&b.meta.name));
+        secrets.sort_by(|a, b| secret_name(&a.meta).cmp(secret_name(&b.meta)));
         let state = state(read_state(&suffix(), &secrets));
         assert_eq!(state.serial, 7);
-        assert_eq!(state.chunks[0].name, BASE);
-        assert_eq!(state.chunks[10].name, format!("{BASE}-part-10"));
+        assert_eq!(secret_name(&state.chunks[0]), BASE);
+        assert_eq!(secret_name(&state.chunks[10]), format!("{BASE}-part-10"));
     }
 
     #[test]
@@ -485,7 +490,7 @@ mod tests {
             .map(|part| secret(&format!("{BASE}{part}"), &gzip(STATE.as_bytes())))
             .collect();
         let problem = problem(read_state(&suffix(), &secrets));
-        assert_eq!(problem.reason(), "StateInconsistent");
+        assert_eq!(problem.verdict().reason(), "StateInconsistent");
         let message = problem.to_string();
         assert!(message.contains(expected), "{message}");
         assert!(!message.starts_with("label "));
@@ -508,7 +513,7 @@ mod tests {
             .map(|index| secret(&suffix().state_secret(index), b""))
             .collect();
         let too_many = problem(read_state(&suffix(), &secrets));
-        assert_eq!(too_many.reason(), "StateCorrupt");
+        assert_eq!(too_many.verdict().reason(), "StateCorrupt");
         assert!(too_many.to_string().contains("33 Secrets, more than 32"));
         let allowed = problem(read_state(&suffix(), &secrets[..32]));
         assert!(matches!(
@@ -555,7 +560,7 @@ mod tests {
     #[case("")]
     fn content_that_is_no_state_is_corrupt_and_not_quoted(#[case] text: &str) {
         let problem = problem(read_one(text));
-        assert_eq!(problem.reason(), "StateCorrupt");
+        assert_eq!(problem.verdict().reason(), "StateCorrupt");
         assert!(!format!("{problem} {problem:?}").contains("planted"));
     }
 
@@ -589,7 +594,7 @@ mod tests {
         #[case] expected: &str,
     ) {
         let problem = problem(read_one(text));
-        assert_eq!(problem.reason(), "StateCorrupt");
+        assert_eq!(problem.verdict().reason(), "StateCorrupt");
         assert!(problem.to_string().contains(expected));
     }
 
@@ -598,7 +603,7 @@ mod tests {
         let problem = problem(read_one(
             r#"{"serial":2,"lineage":"x","meta":{},"encrypted_data":"AA==","encryption_version":"v0"}"#,
         ));
-        assert_eq!(problem.reason(), "StateEncrypted");
+        assert_eq!(problem.verdict().reason(), "StateEncrypted");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use serde::Deserialize;
 
+use crate::api::conditions::{State as _, StateReadable, Verdict};
 use crate::names::{ObjectKey, own_pod, stamp};
 
 /// Annotation in which Terraform's backend describes the holder.
@@ -233,28 +234,28 @@ impl HeldLock {
         self.since?.checked_add(margin).ok()
     }
 
-    /// The message of `StateReadable=False/StateLocked`, `None` where the lock is no reason to report
-    /// anything. It names holder, operation and time as far as known, and for an own pod what is
+    /// What the condition `StateReadable` says, `None` where the lock is no reason to report anything. It names holder, operation and time as far as known, and for an own pod what is
     /// missing and until when (conditions-events.md §3.8).
     #[must_use]
-    pub fn locked_message(&self, verdict: &LockVerdict) -> Option<String> {
-        match (verdict, &self.holder) {
+    pub fn report(&self, verdict: &LockVerdict) -> Option<Verdict> {
+        let message = match (verdict, &self.holder) {
             (LockVerdict::Unproven { stale_after }, LockHolder::OwnPod { pod, .. }) => {
                 let until = stale_after.map_or_else(
                     || "its age is unknown, so only a person can release it".to_owned(),
                     |time| format!("it counts as stale after {}", stamp(Some(time))),
                 );
-                Some(format!(
+                format!(
                     "{self}: pod {pod} does not exist and nobody saw it end, so Terraform may still \
                      run; {until}; if the process has surely ended: kubectl captf unlock"
-                ))
+                )
             }
-            (LockVerdict::Foreign, _) => Some(format!(
+            (LockVerdict::Foreign, _) => format!(
                 "{self}: the holder is no runner of this object, so the lock is never taken from it; \
                  Jobs wait for it and fail after the lock timeout; ask the holder to finish"
-            )),
-            _ => None,
-        }
+            ),
+            _ => return None,
+        };
+        Some(StateReadable::StateLocked.with(message))
     }
 }
 
@@ -487,7 +488,8 @@ mod tests {
         let lease = lease("ann@workstation-7");
         let verdict = verdict(&lease, facts(PodFact::Absent, None, "2030-01-01T00:00:00Z"));
         assert_eq!(verdict, LockVerdict::Foreign);
-        let message = held(&lease).locked_message(&verdict).unwrap();
+        let report = held(&lease).report(&verdict).unwrap();
+        let message = report.message();
         assert!(
             message.starts_with(
                 "the state is locked (ID 5f0c-id, by ann@workstation-7, operation \
@@ -504,7 +506,8 @@ mod tests {
             &lease,
             facts(PodFact::Absent, Some(3600), "2026-11-30T16:10:00Z"),
         );
-        let message = held(&lease).locked_message(&verdict).unwrap();
+        let report = held(&lease).report(&verdict).unwrap();
+        let message = report.message();
         assert!(message.contains(&format!("pod {OWN} does not exist and nobody saw it end")));
         assert!(message.contains("it counts as stale after 2026-11-30T17:15:00Z"));
     }
@@ -512,7 +515,7 @@ mod tests {
     #[test]
     fn live_and_stale_locks_are_not_reported() {
         let held = held(&lease(&format!("@{OWN}")));
-        assert_eq!(held.locked_message(&LockVerdict::Live), None);
-        assert_eq!(held.locked_message(&stale()), None);
+        assert_eq!(held.report(&LockVerdict::Live), None);
+        assert_eq!(held.report(&stale()), None);
     }
 }

@@ -60,8 +60,11 @@ impl Marks {
 
     /// The annotations that have to change: each with its new value, or without one when it goes.
     fn changes(&self, current: Option<&Record>) -> Vec<(&'static str, Option<&str>)> {
-        let present =
-            |key: &str| current.is_some_and(|record| record.meta.annotations.contains_key(key));
+        let present = |key: &str| {
+            current
+                .and_then(|record| record.meta.annotations.as_ref())
+                .is_some_and(|all| all.contains_key(key))
+        };
         let mut changes = Vec::new();
         if self.applied && !present(annotations::APPLIED) {
             changes.push((annotations::APPLIED, Some(TRUE)));
@@ -153,7 +156,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::state::SecretMeta;
 
     fn record(annotations: &[(&str, &str)]) -> Record {
         let annotations = annotations
@@ -161,9 +163,9 @@ mod tests {
             .map(|&(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         Record {
-            meta: SecretMeta {
-                annotations,
-                ..SecretMeta::default()
+            meta: ObjectMeta {
+                annotations: Some(annotations),
+                ..ObjectMeta::default()
             },
             files: None,
             sizes: BTreeMap::new(),

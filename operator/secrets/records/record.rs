@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::run::{Provenance, RunInputs, files_of};
 use super::super::{Owner, secrets};
@@ -10,7 +11,6 @@ use crate::api::keys::annotations;
 use crate::client::{Access, ApiError};
 use crate::inputs::Rendered;
 use crate::names::{InputsHash, JobName, ObjectKey, applied_inputs_secret, attempt_inputs_secret};
-use crate::state::SecretMeta;
 
 /// Data key of a pool's record of the exports it last applied.
 pub(super) const APPLIED_OUTPUTS_KEY: &str = "applied-cluster-outputs.json";
@@ -41,7 +41,7 @@ impl RecordKind {
 /// One record as read from the API server.
 #[derive(Debug, Clone)]
 pub struct Record {
-    pub(super) meta: SecretMeta,
+    pub(super) meta: ObjectMeta,
     pub(super) files: Option<Rendered>,
     /// Every data key with the size of its value.
     pub(super) sizes: BTreeMap<String, usize>,
@@ -57,19 +57,19 @@ impl Record {
             .map(|(key, value)| (key, value.0.len()))
             .collect();
         Self {
-            meta: secret.metadata.into(),
+            meta: secret.metadata,
             files,
             sizes,
         }
     }
 
     fn annotation(&self, key: &str) -> Option<&str> {
-        self.meta.annotations.get(key).map(String::as_str)
+        self.meta.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
     /// The Secret's metadata as read: name, uid and the resourceVersion that writes are locked to.
     #[must_use]
-    pub fn meta(&self) -> &SecretMeta {
+    pub fn meta(&self) -> &ObjectMeta {
         &self.meta
     }
 
@@ -97,7 +97,7 @@ impl Record {
     /// Where the files came from.
     #[must_use]
     pub fn provenance(&self) -> Provenance {
-        Provenance::from_annotations(&self.meta.annotations)
+        Provenance::from_annotations(self.meta.annotations.as_ref())
     }
 
     /// Hash of the inputs; empty when none is recorded.
@@ -141,6 +141,16 @@ impl Record {
             .or_else(|| self.annotation(UNCONFIRMED_APPLY))
             .filter(|job| !job.is_empty())
             .map(JobName::new)
+    }
+
+    /// The UID of an earlier object that the record was kept from by Retain.
+    #[must_use]
+    pub fn retained_from(&self) -> Option<&str> {
+        self.meta
+            .labels
+            .as_ref()?
+            .get(crate::api::keys::labels::RETAINED_FROM_UID)
+            .map(String::as_str)
     }
 }
 
@@ -224,9 +234,9 @@ mod tests {
                 .map(|&mark| (mark.to_owned(), "true".to_owned())),
         );
         Record {
-            meta: SecretMeta {
-                annotations: all,
-                ..SecretMeta::default()
+            meta: ObjectMeta {
+                annotations: Some(all),
+                ..ObjectMeta::default()
             },
             files: Some(Rendered::restore()),
             sizes: BTreeMap::new(),
@@ -313,7 +323,7 @@ mod tests {
     #[test]
     fn the_older_name_of_an_interrupted_apply_is_read() {
         let mut record = record("h2:a", "one", &[]);
-        let all = &mut record.meta.annotations;
+        let all = record.meta.annotations.get_or_insert_default();
         all.insert(
             "captf.io/unconfirmed-apply".to_owned(),
             "captf-m-web-apply-a1-abcdef".to_owned(),
