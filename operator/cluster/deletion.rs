@@ -12,7 +12,7 @@ use crate::decide::Life;
 use crate::lease::DEFER_REQUEUE;
 use crate::names::label_value;
 use crate::operator::credentials::{Identity, mirror};
-use crate::operator::events::Event;
+use crate::events::EventData;
 use crate::operator::secrets::{self, plan_key};
 
 /// How many dependents of a kind a message names.
@@ -110,7 +110,7 @@ impl Pass<'_> {
         }
         let finalizers = self.object.next.metadata.finalizers.get_or_insert_default();
         finalizers.retain(|finalizer| finalizer != finalizers::CLUSTER);
-        self.events.push(Event::normal(reason, note));
+        self.events.push(EventData::normal(reason, note));
         Ok(End::Requeue(None))
     }
 

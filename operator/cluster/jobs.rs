@@ -6,23 +6,25 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 
 use super::pass::{End, Pass, seconds};
-use super::{PassError, inputs};
-use crate::api::conditions::{ApplyJobSucceeded, InfrastructureHealthy, State as _};
+use super::{PassError, inputs, measure};
+use crate::api::conditions::{self, ConditionType, InfrastructureHealthy, State as _};
 use crate::api::keys::annotations;
 use crate::api::{ActiveJob, Operation};
 use crate::client::{Deletion, Guard};
-use crate::decide::ACTIVE_JOB_REQUEUE;
+use crate::decide::{ACTIVE_JOB_REQUEUE, InputsView};
 use crate::jobs::facts::JobFacts;
 use crate::jobs::history::History;
+use crate::jobs::last_run;
 use crate::jobs::lag::{self, LiveJob, Situation as LagSituation};
 use crate::jobs::prune::{HistoryLimits, prune};
 use crate::jobs::pull::PullFailure;
+use crate::jobs::report::{self, Report};
 use crate::jobs::stuck::RepairContext;
 use crate::lease::{DEFER_REQUEUE, ReleaseMoment};
 use crate::names::{JobName, Op, cluster_write_lease};
 use crate::operator::active::{self, Action, Situation};
 use crate::operator::bookkeeping;
-use crate::operator::events::Event;
+use crate::events::{EventData, RelatedJob};
 use crate::operator::leases::HeldBy;
 use crate::operator::secrets::per_run::JobRef;
 use crate::operator::secrets::records::{Interruption, Marks, Record, mark};
@@ -39,24 +41,30 @@ impl Pass<'_> {
         let settled = bookkeeping::settle(access, &self.owner, history, &mut self.records).await?;
         if let Some(digest) = &settled.pinned {
             let digest = digest.clone();
-            self.events.push(Event::normal("DigestPinned", format!("pinned the module image to {digest}")));
+            self.events.push(EventData::normal("DigestPinned", format!("pinned the module image to {digest}")));
             self.report_source(|source| source.image_digest = Some(digest));
         }
         for job in &settled.without_digest {
-            self.events.push(Event::warning(
+            self.events.push(EventData::warning(
                 "DigestUnknown",
                 format!("Job {job}: the digest of the image it ran is not known, so nothing is pinned"),
             ));
         }
         for job in &settled.without_inputs {
-            self.events.push(Event::warning(
+            self.events.push(EventData::warning(
                 "AppliedInputsUnknown",
                 format!("Job {job} succeeded, but the inputs it applied could not be recorded"),
             ));
         }
         self.report_history(history);
         for finished in history.unread().filter(|finished| settled.counted.contains(&finished.job.uid)) {
-            self.context.metrics.job_counted(self.owner.key.kind, finished, history.retry_number(finished));
+            let retry = history.retry_number(finished);
+            measure::job_counted(&self.context.metrics, self.owner.key.kind, finished, retry);
+            self.context.metrics.last_success(
+                &self.owner.key,
+                finished.op,
+                history.newest_success(finished.op).map(|newest| newest.at),
+            );
             self.give_back_leases_of(&finished.job.name).await;
         }
         let policy = self.object.next.spec.workspace.jobs.clone().unwrap_or_default();
@@ -87,7 +95,6 @@ impl Pass<'_> {
     pub(super) async fn watch_active(
         &mut self,
         job: &JobFacts,
-        history: &History<'_>,
     ) -> Result<Option<End>, PassError> {
         let known_active = self.object.reported().active_job.as_ref().is_some_and(|active| active.name == job.name);
         let seen_started =
@@ -105,7 +112,7 @@ impl Pass<'_> {
         let mut requeue = ACTIVE_JOB_REQUEUE;
         match active::examine(&self.context.access, job, &reference, situation).await? {
             Action::Watch(earlier) => requeue = earlier.map_or(requeue, |earlier| earlier.min(requeue)),
-            Action::Arm => match self.arm(job, history).await? {
+            Action::Arm => match self.arm(job).await? {
                 Started::Running { .. } => {}
                 Started::Waiting(_) | Started::Deferred(_) => requeue = seconds(DEFER_REQUEUE),
             },
@@ -125,7 +132,7 @@ impl Pass<'_> {
         let start_time = job.started.unwrap_or(job.created);
         self.object.workspace().active_job = Some(ActiveJob {
             name: job.name.clone(),
-            operation: job.op.map_or(Operation::Apply, Operation::from),
+            operation: Operation::from(job.op.unwrap_or(Op::Apply).as_str()),
             attempt: job.attempt.unwrap_or(1).max(1),
             start_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(start_time)),
         });
@@ -133,10 +140,39 @@ impl Pass<'_> {
             let until = self.block_move_until(self.now);
             self.object.annotate(annotations::BLOCK_MOVE, Some(&until));
         }
-        if job.op == Some(Op::Apply) && !self.object.reported().is_provisioned() {
-            let verdict = InfrastructureHealthy::Provisioning.with(format!("Job {} applies the module", job.name));
+        if job.op == Some(Op::Apply) {
+            self.report_applying(&job.name);
+        }
+    }
+
+    /// An apply runs: what the conditions that follow from it say.
+    pub(super) fn report_applying(&mut self, job: &str) {
+        if !self.object.reported().is_provisioned() {
+            let verdict = InfrastructureHealthy::Provisioning.with(format!("Job {job} applies the module"));
             self.object.set(verdict, self.now);
         }
+        self.report_inputs_applied(&InputsView::ApplyRuns { job: job.to_owned() });
+    }
+
+    /// The conditions and `status.lastRun` that finished Jobs give rise to (jobs.md §7.4).
+    pub(super) fn report_history(&mut self, history: &History<'_>) {
+        let last_run = self.object.reported().last_run.clone();
+        let stored = |condition| conditions::get(&self.object.reported().conditions, condition);
+        let apply = report::apply(history, stored(ConditionType::ApplyJobSucceeded), last_run.as_ref());
+        let drift = report::drift(history, stored(ConditionType::DriftJobSucceeded), last_run.as_ref());
+        for verdict in [apply, drift] {
+            if let Report::Set(verdict) = verdict {
+                self.object.set(verdict, self.now);
+            }
+        }
+        if let Some(run) = last_run::last_run(history, last_run.as_ref()) {
+            self.object.workspace().last_run = Some(run);
+        }
+        if let Some(result) = history.unread().next().and_then(|finished| finished.result()) {
+            let version = result.runtime_version.clone();
+            self.report_source(|source| source.runtime_version = (!version.is_empty()).then_some(version));
+        }
+        self.report_vanished(history);
     }
 
     /// Nothing runs: block-move and `status.activeJob` go with the pass's patch.
@@ -219,11 +255,7 @@ impl Pass<'_> {
             newest.job.annotation(annotations::AFTER_INTERRUPTED_APPLY) == Some(job.as_str())
         });
         if !newer {
-            let message = format!(
-                "Job {job}: disappeared while it ran and may have applied part of its change; an apply of the \
-                 current inputs is due, and it is guarded: it stops before it deletes or replaces anything"
-            );
-            self.object.set(ApplyJobSucceeded::ApplyFailed.with(message), self.now);
+            self.object.set(report::vanished_apply(job.as_str(), true), self.now);
         }
     }
 
@@ -255,21 +287,15 @@ impl Pass<'_> {
         self.object.clear_active_job_now(access).await?;
         let api = access.api::<Job>(self.owner.namespace());
         if access.delete(&api, &job.name, &Guard::uid(&reference.uid)).await? == Deletion::Deleted {
-            self.context.metrics.stuck_job_deleted(self.owner.key.kind);
-            self.events.push(
-                Event::warning("StuckJobDeleted", format!("deleted Job {}: {why}", job.name)).about_job(&job.name),
-            );
+            let note = format!("deleted Job {}: {why}", job.name);
+            self.events.push(EventData::warning("StuckJobDeleted", note).about(related(job)));
         }
         Ok(())
     }
 
     async fn report_pull(&mut self, job: &JobFacts, failure: &PullFailure) -> Result<(), PassError> {
-        let message = format!(
-            "Job {}: image {} cannot be pulled ({}: {}); push it, fix spec.jobs.imagePullSecrets, or set another \
-             spec.source.image",
-            job.name, failure.image, failure.reason, failure.message
-        );
-        self.object.set(ApplyJobSucceeded::ImagePullFailed.with(message), self.now);
+        let op = job.op.unwrap_or(Op::Apply);
+        self.object.set(report::pull_failed(op, &job.name, failure), self.now);
         if job.is_marked(annotations::PULL_FAILED) {
             return Ok(());
         }
@@ -293,4 +319,9 @@ impl Pass<'_> {
             uid: job.uid.clone(),
         }
     }
+}
+
+/// A Job as an event names it.
+pub(super) fn related(job: &JobFacts) -> RelatedJob {
+    RelatedJob { name: job.name.clone(), uid: job.uid.clone() }
 }

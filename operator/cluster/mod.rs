@@ -4,6 +4,7 @@ mod begin;
 mod deletion;
 mod inputs;
 mod jobs;
+mod measure;
 mod object;
 mod pass;
 mod preamble;
@@ -65,11 +66,11 @@ pub async fn reconcile(context: &Context, namespace: &str, name: &str) -> Result
     let cluster = owning_cluster(context, &object).await?;
     match preamble::run(&context.access, &mut object, cluster, now).await? {
         Preamble::Stop => {
-            status::announce(context, &object, &before, &[]);
+            status::announce(context, &object, &before);
             Ok(None)
         }
         Preamble::Wait => {
-            status::announce(context, &object, &before, &[]);
+            status::announce(context, &object, &before);
             Ok(Some(WAIT_REQUEUE))
         }
         Preamble::Go(ownership) => Pass::new(context, object, ownership, before, now).run().await,
