@@ -1,4 +1,7 @@
 //! The one integration test binary.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod api;
+mod bed;
 mod house;
+mod testbed;

@@ -57,51 +57,7 @@ wire_enum! {
     .field_path(".spec.controlPlaneEndpoint"),
     validation = Rule::new("has(self.spec.identityRef)")
         .message("an identity is mandatory: set spec.identityRef; spec.defaults.identityRef is not a substitute")
-        .field_path(".spec.identityRef"),
-    printcolumn(
-        name = "Cluster",
-        type_ = "string",
-        json_path = r".metadata.labels['cluster\.x-k8s\.io/cluster-name']",
-        description = "Cluster the object belongs to"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
-        description = "Whether the infrastructure is ready"
-    ),
-    printcolumn(
-        name = "Provisioned",
-        type_ = "boolean",
-        json_path = ".status.initialization.provisioned",
-        description = "Whether the infrastructure was provisioned once"
-    ),
-    printcolumn(
-        name = "Endpoint",
-        type_ = "string",
-        json_path = ".spec.controlPlaneEndpoint.host",
-        description = "Host of the control plane endpoint"
-    ),
-    printcolumn(
-        name = "Image",
-        type_ = "string",
-        json_path = ".spec.source.image",
-        priority = 1,
-        description = "Module image"
-    ),
-    printcolumn(
-        name = "InputsApplied",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="InputsApplied")].status"#,
-        priority = 1,
-        description = "Whether the current inputs are applied"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the object was created"
-    )
+        .field_path(".spec.identityRef")
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
@@ -320,8 +276,8 @@ mod tests {
     fn typed_numbers_are_read_beside_exact_ones() {
         let read: TerraformCluster = serde_json::from_str(WRITTEN).unwrap();
         let jobs = read.spec.workspace.jobs.unwrap();
-        assert_eq!(jobs.active_deadline_seconds(), 7200);
-        assert_eq!(jobs.lock_timeout_seconds(), 0);
+        assert_eq!(jobs.active_deadline_seconds, Some(7200));
+        assert_eq!(jobs.lock_timeout_seconds, Some(0));
         assert_eq!(jobs.env[0].name(), "A");
         let status = read.status.unwrap();
         assert!(status.workspace.is_provisioned());

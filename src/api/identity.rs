@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::schema;
+use super::{embedded, schema};
 
 /// Credentials for modules, and the namespaces that may use them. Cluster-scoped (api.md §10).
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,31 +19,7 @@ use super::schema;
     status = "TerraformClusterIdentityStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Credentials for modules, and the namespaces that may use them.",
-    printcolumn(
-        name = "Secret",
-        type_ = "string",
-        json_path = ".spec.secretRef.name",
-        description = "Name of the credentials Secret"
-    ),
-    printcolumn(
-        name = "Namespace",
-        type_ = "string",
-        json_path = ".spec.secretRef.namespace",
-        description = "Namespace of the credentials Secret"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
-        description = "Whether the credentials Secret was found"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the object was created"
-    )
+    doc = "Credentials for modules, and the namespaces that may use them."
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
@@ -91,6 +67,7 @@ pub struct AllowedNamespaces {
     pub list: Vec<String>,
     /// Labels of namespaces; `{}` is every namespace, existing or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "embedded::schema::<LabelSelector>")]
     pub selector: Option<LabelSelector>,
 }
 

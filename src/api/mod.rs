@@ -2,6 +2,7 @@
 //! annotations-labels.md, conditions-events.md). Nothing here talks to a cluster.
 
 mod cluster;
+mod embedded;
 mod identity;
 mod kind;
 mod plan;
@@ -12,6 +13,7 @@ mod workspace;
 
 pub mod capi;
 pub mod conditions;
+pub mod crd;
 pub mod keys;
 
 pub use cluster::{
@@ -27,7 +29,7 @@ pub use plan::{
     PlanPhase, PlanReason, PlanRef, PlanSummary, PlanTargetKind, PlanTargetRef, TerraformPlan,
     TerraformPlanSpec, TerraformPlanStatus,
 };
-pub use verbatim::Verbatim;
+pub use verbatim::{Named, Verbatim};
 pub use workspace::{
     ActiveJob, DeletionPolicy, DriftSummary, IdentityKind, IdentityRef, ImagePullPolicy,
     Initialization, JobPolicy, LastRun, Operation, RunError, RunErrorKind, RunStep, Source,

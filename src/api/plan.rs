@@ -67,61 +67,7 @@ impl PlanPhase {
     category = "cluster-api",
     status = "TerraformPlanStatus",
     derive = "PartialEq",
-    doc = "A plan of a cluster or pool that waits for an approval.",
-    printcolumn(
-        name = "Target",
-        type_ = "string",
-        json_path = ".spec.targetRef.name",
-        description = "Object the plan changes"
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".spec.reason",
-        description = "Why the plan waits for an approval"
-    ),
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "Where the plan stands"
-    ),
-    printcolumn(
-        name = "Create",
-        type_ = "integer",
-        json_path = ".spec.summary.create",
-        description = "Resources to create"
-    ),
-    printcolumn(
-        name = "Update",
-        type_ = "integer",
-        json_path = ".spec.summary.update",
-        description = "Resources to update in place"
-    ),
-    printcolumn(
-        name = "Replace",
-        type_ = "integer",
-        json_path = ".spec.summary.replace",
-        description = "Resources to replace"
-    ),
-    printcolumn(
-        name = "Delete",
-        type_ = "integer",
-        json_path = ".spec.summary.delete",
-        description = "Resources to delete"
-    ),
-    printcolumn(
-        name = "Approved",
-        type_ = "boolean",
-        json_path = ".spec.approved",
-        description = "Whether the plan is approved"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the object was created"
-    )
+    doc = "A plan of a cluster or pool that waits for an approval."
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = approval_rules()))]

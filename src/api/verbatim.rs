@@ -2,10 +2,12 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
-use k8s_openapi::api::core::v1::EnvVar;
+use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::Value;
+
+use super::embedded;
 
 /// A value of the Kubernetes type `K`, kept as the JSON that was read.
 ///
@@ -44,8 +46,13 @@ impl<K: DeserializeOwned> Verbatim<K> {
     }
 }
 
-impl Verbatim<EnvVar> {
-    /// The variable's name, `""` when it has none (the schema requires one).
+/// Kubernetes types that are identified by their `name`.
+pub trait Named {}
+impl Named for EnvVar {}
+impl Named for LocalObjectReference {}
+
+impl<K: Named> Verbatim<K> {
+    /// The `name`, `""` when there is none.
     #[must_use]
     pub fn name(&self) -> &str {
         self.json
@@ -95,7 +102,7 @@ impl<K: JsonSchema> JsonSchema for Verbatim<K> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        K::json_schema(generator)
+        embedded::schema::<K>(generator)
     }
 }
 

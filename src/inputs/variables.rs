@@ -8,9 +8,7 @@ use serde_json::value::RawValue;
 
 use super::json::Json;
 use super::role::Role;
-
-/// The label that opts a ConfigMap or Secret in as a source; its value must be exactly `true`.
-pub const VARIABLES_SOURCE_LABEL: &str = "captf.io/variables";
+use crate::api::keys::labels;
 
 /// Names that Terraform reserves inside a module block (C-7).
 const META_ARGUMENTS: [&str; 8] = [
@@ -113,7 +111,7 @@ pub struct VariableSource {
 /// The content of a ConfigMap or Secret.
 #[derive(Clone, Default)]
 pub struct SourceContent {
-    /// It carries [`VARIABLES_SOURCE_LABEL`] with the value `true`.
+    /// It carries the label `captf.io/variables` with the value `true`.
     pub labelled: bool,
     /// `data` and `binaryData`.
     pub data: BTreeMap<String, Vec<u8>>,
@@ -144,7 +142,8 @@ pub enum VariablesError {
     /// A source does not exist.
     #[error(
         "{kind} {name} of spec.variablesFrom does not exist: create it with the label \
-         {VARIABLES_SOURCE_LABEL}=true, or mark it optional"
+         {}=true, or mark it optional",
+        labels::VARIABLES
     )]
     SourceMissing {
         /// ConfigMap or Secret.
@@ -154,8 +153,9 @@ pub enum VariablesError {
     },
     /// A source does not carry the label.
     #[error(
-        "{kind} {name} of spec.variablesFrom lacks the label {VARIABLES_SOURCE_LABEL}=true: set it, \
-         or mark the source optional"
+        "{kind} {name} of spec.variablesFrom lacks the label {}=true: set it, \
+         or mark the source optional",
+        labels::VARIABLES
     )]
     SourceUnlabelled {
         /// ConfigMap or Secret.

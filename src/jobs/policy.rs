@@ -184,8 +184,9 @@ fn first<T>(levels: &[&JobPolicy], get: impl Fn(&JobPolicy) -> Option<T>) -> Opt
 fn pull_secrets(levels: &[&JobPolicy]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for secret in levels.iter().flat_map(|policy| &policy.image_pull_secrets) {
-        if !secret.name.is_empty() && !names.contains(&secret.name) {
-            names.push(secret.name.clone());
+        let name = secret.name();
+        if !name.is_empty() && names.iter().all(|taken| taken != name) {
+            names.push(name.to_owned());
         }
     }
     names

@@ -6,7 +6,7 @@ use super::facts::JobFacts;
 use super::pod::PodFacts;
 
 /// A Job without its per-run Secret is not stuck before this age: its creator may still be at work.
-const STUCK_AGE: SignedDuration = SignedDuration::from_mins(1);
+pub const STUCK_AGE: SignedDuration = SignedDuration::from_mins(1);
 /// Job and pod must be this old before a container that cannot be created counts.
 const CONFIG_GRACE: SignedDuration = SignedDuration::from_mins(2);
 /// An active Job younger than this may still be armed by its creator; it is not repaired.
