@@ -1,7 +1,9 @@
 //! What a pass does about an object: one pure function of what was read (jobs.md §3, §4;
 //! lifecycle.md §12).
 
+mod applied;
 mod apply;
+mod guard;
 mod kinds;
 mod reason;
 mod schedule;
@@ -15,6 +17,8 @@ use crate::api::PlanReason;
 use crate::jobs::backoff::{self, FailedLimit, FailureRun};
 use crate::names::{InputsHash, Kind, Op};
 
+pub use applied::{InputsView, inputs_applied, reconciling};
+pub use guard::guard;
 pub use kinds::{is_mutable, refreshes_after_apply};
 pub use reason::{ApprovalWait, Cause, Reason};
 

@@ -2,15 +2,19 @@
 //!
 //! Everything here is a pure function of what was read: no client, no clock.
 
+pub mod anatomy;
 pub mod backoff;
 pub mod create;
 pub mod facts;
 pub mod history;
 pub mod lag;
+pub mod last_run;
 pub mod outcome;
 pub mod pod;
+pub mod policy;
 pub mod prune;
 pub mod pull;
+pub mod report;
 pub mod result;
 pub mod slots;
 pub mod stuck;

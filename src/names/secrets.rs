@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use super::digest::{hex, sha256_hex, short_hash};
 use super::job::JobName;
 use super::object::Kind;
+use crate::text::cut;
 
 /// Longest object name Kubernetes allows.
 pub const SECRET_NAME_MAX: usize = 253;
@@ -26,17 +27,8 @@ pub fn bounded_secret_name(prefix: &str, kind: Kind, name: &str) -> String {
         return full;
     }
     let tail = format!("-{}", short_hash(name));
-    let head = prefix_within(&full, SECRET_NAME_MAX - tail.len());
+    let head = cut(&full, SECRET_NAME_MAX - tail.len());
     format!("{}{tail}", head.trim_end_matches(['-', '.']))
-}
-
-/// The longest start of `text` of at most `max` bytes that ends between two characters.
-fn prefix_within(text: &str, max: usize) -> &str {
-    let mut end = max.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 /// The attempt record ("durable inputs"): what the newest apply Job was given.
@@ -96,7 +88,7 @@ pub fn source_hash(data: &BTreeMap<String, Vec<u8>>) -> String {
 pub fn plan_name(target: &str, job: &JobName, plan_hash: &str) -> String {
     let mut digest = sha256_hex(format!("{job}\n{plan_hash}"));
     digest.truncate(10);
-    format!("{}-{digest}", prefix_within(target, PLAN_TARGET_MAX))
+    format!("{}-{digest}", cut(target, PLAN_TARGET_MAX))
 }
 
 #[cfg(test)]

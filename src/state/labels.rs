@@ -1,8 +1,11 @@
 //! The labels that keep a state visible to Terraform (README decision 14, S-1).
 
-use serde_json::{Value, json};
+use std::fmt;
 
-use super::secret::SecretMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::secret::secret_name;
+use crate::api::conditions::{State as _, StateReadable, Verdict};
 use crate::names::{Labels, ObjectKey, backend_labels, state_selector};
 
 /// Label that the backend sets beside its own three.
@@ -19,35 +22,49 @@ pub struct LabelFault {
     pub found: Option<String>,
 }
 
-/// What must be put back on one state Secret before a Job may start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What must be put back on one state Secret before a Job may start, by a patch that holds only while
+/// the Secret is what was read.
+#[derive(Clone, Debug, PartialEq)]
 pub struct LabelRepair {
-    /// The Secret.
-    pub secret: String,
+    /// The Secret as it was read.
+    pub secret: ObjectMeta,
     /// Its faults, sorted by key; never empty.
     pub faults: Vec<LabelFault>,
-    /// Merge patch, guarded by the UID and resourceVersion that were read.
-    pub patch: Value,
 }
 
 impl LabelRepair {
-    /// The message of `StateReadable=False/StateInconsistent` when the patch was refused: no Job
-    /// starts until the label is back (README decision 14, conditions-events.md §1.1).
+    /// The labels to set.
     #[must_use]
-    pub fn refused(&self, error: &str) -> String {
-        let Some(fault) = self.faults.first() else {
-            return String::new();
-        };
-        let found = fault
-            .found
-            .as_ref()
-            .map_or_else(|| "is missing".to_owned(), |found| format!("is {found:?}"));
-        format!(
-            "label {} of Secret {} {found}, must be {:?}, and could not be put back: {error}; no Job \
-             starts, because Terraform would not see the state and overwrite it: set that label, or \
-             let the operator set it",
-            fault.key, self.secret, fault.wanted
-        )
+    pub fn labels(&self) -> Labels {
+        self.faults
+            .iter()
+            .map(|fault| (fault.key.clone(), fault.wanted.clone()))
+            .collect()
+    }
+
+    /// What the condition `StateReadable` says when the patch was refused: no Job starts until the
+    /// label is back (README decision 14, conditions-events.md §1.1).
+    #[must_use]
+    pub fn refused(&self, error: &str) -> Verdict {
+        let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
+        let secret = secret_name(&self.secret);
+        StateReadable::StateInconsistent.with(format!(
+            "label {} of Secret {secret} could not be put back: {error}; wanted: {}; no Job starts, \
+             because Terraform would not see the state and overwrite it: set the label, or let the \
+             operator set it",
+            self.faults.first().map_or("", |fault| &fault.key),
+            faults.join(", "),
+        ))
+    }
+}
+
+impl fmt::Display for LabelFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={:?}", self.key, self.wanted)?;
+        match &self.found {
+            Some(found) => write!(f, " (found {found:?})"),
+            None => f.write_str(" (missing)"),
+        }
     }
 }
 
@@ -60,7 +77,7 @@ impl LabelRepair {
 pub fn label_repairs(
     object: &ObjectKey,
     cluster: &str,
-    secrets: &[SecretMeta],
+    secrets: &[ObjectMeta],
 ) -> Vec<LabelRepair> {
     let wanted = selected_with(object, cluster);
     secrets
@@ -76,31 +93,20 @@ fn selected_with(object: &ObjectKey, cluster: &str) -> Labels {
     labels
 }
 
-fn repair(secret: &SecretMeta, wanted: &Labels) -> Option<LabelRepair> {
+fn repair(secret: &ObjectMeta, wanted: &Labels) -> Option<LabelRepair> {
+    let found = |key: &String| secret.labels.as_ref().and_then(|labels| labels.get(key));
     let faults: Vec<LabelFault> = wanted
         .iter()
-        .filter(|(key, value)| secret.labels.get(*key) != Some(value))
+        .filter(|(key, value)| found(key) != Some(value))
         .map(|(key, value)| LabelFault {
             key: key.clone(),
             wanted: value.clone(),
-            found: secret.labels.get(key).cloned(),
+            found: found(key).cloned(),
         })
         .collect();
-    if faults.is_empty() {
-        return None;
-    }
-    let labels: Labels = faults
-        .iter()
-        .map(|fault| (fault.key.clone(), fault.wanted.clone()))
-        .collect();
-    Some(LabelRepair {
-        secret: secret.name.clone(),
+    (!faults.is_empty()).then(|| LabelRepair {
+        secret: secret.clone(),
         faults,
-        patch: json!({"metadata": {
-            "uid": secret.uid,
-            "resourceVersion": secret.resource_version,
-            "labels": labels,
-        }}),
     })
 }
 
@@ -116,7 +122,11 @@ pub fn repair_note(repairs: &[LabelRepair]) -> String {
                 .iter()
                 .map(|fault| fault.key.as_str())
                 .collect();
-            format!("Secret {}: {}", repair.secret, keys.join(", "))
+            format!(
+                "Secret {}: {}",
+                secret_name(&repair.secret),
+                keys.join(", ")
+            )
         })
         .collect();
     format!(
@@ -137,7 +147,7 @@ mod tests {
     }
 
     /// A state Secret with the labels that Terraform itself writes.
-    fn written_by_terraform() -> SecretMeta {
+    fn written_by_terraform() -> ObjectMeta {
         let labels = [
             ("app.kubernetes.io/managed-by", "terraform"),
             (
@@ -152,47 +162,54 @@ mod tests {
             ("tfstateSecretSuffix", "f66792f9106e7299-c"),
             ("tfstateWorkspace", "default"),
         ];
-        SecretMeta {
-            name: BASE.into(),
-            uid: "u-1".into(),
-            resource_version: "42".into(),
-            labels: labels
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .into(),
-            ..SecretMeta::default()
+        ObjectMeta {
+            name: Some(BASE.into()),
+            uid: Some("u-1".into()),
+            resource_version: Some("42".into()),
+            labels: Some(
+                labels
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .into(),
+            ),
+            ..ObjectMeta::default()
         }
+    }
+
+    /// The same with one label changed, or removed.
+    fn with_label(key: &str, value: Option<&str>) -> ObjectMeta {
+        let mut secret = written_by_terraform();
+        let labels = secret.labels.get_or_insert_default();
+        match value {
+            Some(value) => labels.insert(key.into(), value.into()),
+            None => labels.remove(key),
+        };
+        secret
+    }
+
+    fn repairs(cluster: &str, secret: ObjectMeta) -> Vec<LabelRepair> {
+        label_repairs(&object(), cluster, &[secret])
     }
 
     #[test]
     fn a_secret_as_terraform_wrote_it_needs_no_repair() {
-        assert_eq!(
-            label_repairs(&object(), "prod", &[written_by_terraform()]),
-            []
-        );
+        assert_eq!(repairs("prod", written_by_terraform()), []);
     }
 
     #[test]
     fn other_labels_do_no_harm() {
-        let mut secret = written_by_terraform();
-        secret
-            .labels
-            .insert("captf.io/retained-from-uid".into(), "u-0".into());
-        assert_eq!(label_repairs(&object(), "prod", &[secret]), []);
+        let secret = with_label("captf.io/retained-from-uid", Some("u-0"));
+        assert_eq!(repairs("prod", secret), []);
     }
 
     #[test]
-    fn a_missing_label_is_put_back_by_a_guarded_patch() {
-        let mut secret = written_by_terraform();
-        secret.labels.remove("clusterctl.cluster.x-k8s.io/move");
-        let repairs = label_repairs(&object(), "prod", &[secret]);
+    fn a_missing_label_is_put_back_on_the_secret_that_was_read() {
+        let secret = with_label("clusterctl.cluster.x-k8s.io/move", None);
+        let repairs = repairs("prod", secret);
         assert_eq!(repairs.len(), 1);
+        assert_eq!(repairs[0].secret.resource_version.as_deref(), Some("42"));
         assert_eq!(
-            repairs[0].patch,
-            json!({"metadata": {
-                "uid": "u-1",
-                "resourceVersion": "42",
-                "labels": {"clusterctl.cluster.x-k8s.io/move": ""},
-            }})
+            repairs[0].labels(),
+            Labels::from([("clusterctl.cluster.x-k8s.io/move".into(), String::new())])
         );
         assert_eq!(
             repair_note(&repairs),
@@ -203,9 +220,8 @@ mod tests {
 
     #[test]
     fn a_changed_cluster_label_of_the_object_is_this_case_too() {
-        let repairs = label_repairs(&object(), "renamed", &[written_by_terraform()]);
         assert_eq!(
-            repairs[0].faults,
+            repairs("renamed", written_by_terraform())[0].faults,
             [LabelFault {
                 key: "cluster.x-k8s.io/cluster-name".into(),
                 wanted: "renamed".into(),
@@ -216,25 +232,27 @@ mod tests {
 
     #[test]
     fn every_label_terraform_selects_with_is_checked() {
-        for key in written_by_terraform().labels.keys() {
-            let mut secret = written_by_terraform();
-            secret.labels.insert(key.clone(), "changed".into());
-            let repairs = label_repairs(&object(), "prod", &[secret]);
+        for key in written_by_terraform().labels.unwrap_or_default().keys() {
+            let repairs = repairs("prod", with_label(key, Some("changed")));
             assert_eq!(repairs[0].faults[0].key, *key);
         }
+        let bare = ObjectMeta {
+            labels: None,
+            ..written_by_terraform()
+        };
+        assert_eq!(repairs("prod", bare)[0].faults.len(), 9);
     }
 
     #[test]
-    fn a_refused_repair_names_label_and_secret_first() {
-        let mut secret = written_by_terraform();
-        secret.labels.remove("captf.io/managed");
-        let message = label_repairs(&object(), "prod", &[secret])[0].refused("forbidden");
-        assert!(
-            message.starts_with(
-                "label captf.io/managed of Secret tfstate-default-f66792f9106e7299-c is missing, \
-                 must be \"true\", and could not be put back: forbidden; "
-            ),
-            "{message}"
+    fn a_refused_repair_names_label_and_secret_first_then_error_and_value() {
+        let verdict = repairs("prod", with_label("captf.io/managed", None))[0].refused("forbidden");
+        assert_eq!(verdict.reason(), "StateInconsistent");
+        assert_eq!(
+            verdict.message(),
+            "label captf.io/managed of Secret tfstate-default-f66792f9106e7299-c could not be put \
+             back: forbidden; wanted: captf.io/managed=\"true\" (missing); no Job starts, because \
+             Terraform would not see the state and overwrite it: set the label, or let the operator \
+             set it"
         );
     }
 }

@@ -1,10 +1,9 @@
 //! The Terraform state of an object as its Secrets hold it: decoding, the labels that keep it
-//! visible to Terraform, its adoption, and its lock (state-secrets.md).
+//! visible to Terraform, and its lock (state-secrets.md).
 //!
 //! Everything works on objects that were read before; what must be written comes back as a value.
 //! Outputs are never logged or printed (S-3).
 
-mod adopt;
 mod decode;
 mod fingerprint;
 mod labels;
@@ -12,10 +11,6 @@ mod lock;
 mod problem;
 mod secret;
 
-pub use adopt::{
-    INPUTS_HASH_ANNOTATION, OwnerReference, PROTECTION_FINALIZER, adoption_patches, owner_patches,
-    retained_from,
-};
 pub use decode::{Output, Reading, STATE_BYTES_MAX, STATE_SECRETS_MAX, State, read_state};
 pub use fingerprint::fingerprint;
 pub use labels::{LabelFault, LabelRepair, label_repairs, repair_note};
@@ -23,4 +18,4 @@ pub use lock::{
     HeldLock, LockFacts, LockHolder, LockInfo, LockLease, LockVerdict, PodFact, read_lock,
 };
 pub use problem::{Corruption, Inconsistency, StateProblem};
-pub use secret::{STATE_DATA_KEY, SecretMeta, StateSecret, chunk_index};
+pub use secret::{STATE_DATA_KEY, StateSecret, chunk_index, secret_name};

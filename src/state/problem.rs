@@ -2,6 +2,8 @@
 //! to do. No message starts with `label `, which is the form of a label that could not be put back
 //! (conditions-events.md §1.1), and none holds content of the state.
 
+use crate::api::conditions::{State as _, StateReadable, Verdict};
+
 use super::decode::{STATE_BYTES_MAX, STATE_SECRETS_MAX};
 
 /// Why a state that exists cannot be read.
@@ -47,14 +49,15 @@ pub enum StateProblem {
 }
 
 impl StateProblem {
-    /// The reason of `StateReadable=False` (state-secrets.md §2).
+    /// What the condition `StateReadable` says (state-secrets.md §2).
     #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Inconsistent(_) => "StateInconsistent",
-            Self::Corrupt { .. } | Self::Unsupported { .. } => "StateCorrupt",
-            Self::Encrypted { .. } => "StateEncrypted",
-        }
+    pub fn verdict(&self) -> Verdict {
+        let state = match self {
+            Self::Inconsistent(_) => StateReadable::StateInconsistent,
+            Self::Corrupt { .. } | Self::Unsupported { .. } => StateReadable::StateCorrupt,
+            Self::Encrypted { .. } => StateReadable::StateEncrypted,
+        };
+        state.with(self.to_string())
     }
 }
 

@@ -1,58 +1,20 @@
 //! What is looked at of a state Secret.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::adopt::OwnerReference;
-use crate::names::{Labels, Suffix};
+use crate::names::Suffix;
 
 /// Data key under which Terraform's backend keeps the compressed state.
 pub const STATE_DATA_KEY: &str = "tfstate";
-
-/// Metadata of a Secret. Absent strings are empty.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SecretMeta {
-    /// `metadata.name`
-    pub name: String,
-    /// `metadata.uid`
-    pub uid: String,
-    /// `metadata.resourceVersion`: compared for equality only.
-    pub resource_version: String,
-    /// `metadata.labels`
-    pub labels: Labels,
-    /// `metadata.annotations`
-    pub annotations: BTreeMap<String, String>,
-    /// `metadata.ownerReferences`
-    pub owners: Vec<OwnerReference>,
-    /// `metadata.finalizers`
-    pub finalizers: Vec<String>,
-    /// `metadata.deletionTimestamp` is set.
-    pub deleting: bool,
-}
-
-impl From<ObjectMeta> for SecretMeta {
-    fn from(meta: ObjectMeta) -> Self {
-        Self {
-            name: meta.name.unwrap_or_default(),
-            uid: meta.uid.unwrap_or_default(),
-            resource_version: meta.resource_version.unwrap_or_default(),
-            labels: meta.labels.unwrap_or_default(),
-            annotations: meta.annotations.unwrap_or_default(),
-            owners: meta.owner_references.unwrap_or_default(),
-            finalizers: meta.finalizers.unwrap_or_default(),
-            deleting: meta.deletion_timestamp.is_some(),
-        }
-    }
-}
 
 /// A state Secret as it was read. The payload is secret and never printed.
 #[derive(Clone, Default)]
 pub struct StateSecret {
     /// Its metadata.
-    pub meta: SecretMeta,
+    pub meta: ObjectMeta,
     /// The bytes under [`STATE_DATA_KEY`], `None` when the key is absent.
     pub payload: Option<Vec<u8>>,
 }
@@ -63,18 +25,25 @@ impl From<Secret> for StateSecret {
             .data
             .and_then(|mut data| data.remove(STATE_DATA_KEY))
             .map(|bytes| bytes.0);
-        Self {
-            meta: secret.metadata.into(),
-            payload,
-        }
+        let meta = ObjectMeta {
+            managed_fields: None,
+            ..secret.metadata
+        };
+        Self { meta, payload }
     }
 }
 
 impl fmt::Debug for StateSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.payload.as_ref().map_or(0, Vec::len);
-        write!(f, "StateSecret({}, {bytes} bytes)", self.meta.name)
+        write!(f, "StateSecret({}, {bytes} bytes)", secret_name(&self.meta))
     }
+}
+
+/// The name of an object that came from the API server, where every object has one.
+#[must_use]
+pub fn secret_name(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
 }
 
 /// Which chunk of the state `name` is: 0 for the base name, `n` for `<base>-part-<n>` with a decimal

@@ -98,6 +98,7 @@ func (b *server) startControllers() error {
 		"--root-ca-file="+b.secrets.caFile,
 		"--leader-elect=false",
 		"--secure-port=0",
+		"--flex-volume-plugin-dir="+b.volumePlugins(),
 		// With the default of 20 requests a second a test of many Jobs would measure this component.
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--concurrent-job-syncs=50", "--concurrent-gc-syncs=20",
@@ -109,4 +110,9 @@ func (b *server) startControllers() error {
 	err = until(manager, "make the ServiceAccount default", startLimit, answersOK(b.httpClient(), account, b.secrets.adminToken))
 	b.step("kube-controller-manager")
 	return err
+}
+
+// volumePlugins replaces a folder of the host that two components would make.
+func (b *server) volumePlugins() string {
+	return b.spec.path("volumeplugins")
 }

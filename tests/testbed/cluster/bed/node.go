@@ -93,7 +93,7 @@ func (b *server) writeContainerdFiles() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	hosts := fmt.Sprintf("server = \"http://%s\"\n", nodeRegistry)
+	hosts := fmt.Sprintf("[host.\"http://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", nodeRegistry)
 	if _, err := b.writeFile(filepath.Join("certs.d", nodeRegistry, "hosts.toml"), hosts); err != nil {
 		return "", err
 	}
@@ -198,7 +198,7 @@ evictionHard: {nodefs.available: "1%%", imagefs.available: "1%%", memory.availab
 imageGCHighThresholdPercent: 100
 localStorageCapacityIsolation: true
 syncFrequency: 5s
-`, nodeAddress, b.spec.cgroup(), b.containerdSocket(), b.spec.path("podlogs"), b.spec.path("volumeplugins"))
+`, nodeAddress, b.spec.cgroup(), b.containerdSocket(), b.spec.path("podlogs"), b.volumePlugins())
 }
 
 func nodeReady(clients kubernetes.Interface) func(context.Context) error {

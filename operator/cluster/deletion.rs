@@ -1,0 +1,148 @@
+//! A TerraformCluster that is being deleted (deletion.md §3).
+
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+
+use super::PassError;
+use super::pass::{End, Pass, gate, seconds};
+use crate::api::conditions::{DeletionBlocked, State as _};
+use crate::api::keys::{finalizers, labels};
+use crate::api::{ApiKind, DeletionPolicy, GROUP, VERSION};
+use crate::decide::Life;
+use crate::lease::DEFER_REQUEUE;
+use crate::names::label_value;
+use crate::operator::credentials::{Identity, mirror};
+use crate::events::EventData;
+use crate::operator::secrets::{self, plan_key};
+
+/// How many dependents of a kind a message names.
+const NAMED: usize = 3;
+
+impl Pass<'_> {
+    /// Whether the object stays or goes, and how.
+    pub(super) fn life(&self) -> Life {
+        match (self.object.deleting(), &self.object.next.spec.workspace.deletion_policy) {
+            (false, _) => Life::Live,
+            (true, Some(DeletionPolicy::Retain)) => Life::Retaining,
+            (true, _) => Life::Destroying,
+        }
+    }
+
+    /// Machines and pools of the cluster go first (deletion.md §2).
+    pub(super) async fn blocked_by_dependents(&mut self) -> Result<Option<End>, PassError> {
+        let machines = self.dependents(ApiKind::TerraformMachine, "terraformmachines").await?;
+        let pools = self.dependents(ApiKind::TerraformMachinePool, "terraformmachinepools").await?;
+        if machines.is_empty() && pools.is_empty() {
+            self.object.set(DeletionBlocked::NotBlocked, self.now);
+            return Ok(None);
+        }
+        let message = format!(
+            "{} and {} of the cluster must be deleted first",
+            counted("TerraformMachine", &machines),
+            counted("TerraformMachinePool", &pools)
+        );
+        self.object.set(DeletionBlocked::DependentsExist.with(message), self.now);
+        Ok(Some(gate()))
+    }
+
+    /// Names of the objects of a kind with the cluster's label, read live; a kind that is not installed
+    /// has none.
+    async fn dependents(&self, kind: ApiKind, plural: &str) -> Result<Vec<String>, PassError> {
+        if self.cluster_name.is_empty() {
+            return Ok(Vec::new());
+        }
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, kind.as_str()), plural);
+        let api = kube::Api::<DynamicObject>::namespaced_with(
+            self.context.access.client(),
+            self.owner.namespace(),
+            &resource,
+        );
+        let selection =
+            ListParams::default().labels(&format!("{}={}", labels::CLUSTER_NAME, label_value(&self.cluster_name)));
+        let found = match self.context.access.list_dynamic(&api, &selection, plural).await {
+            Err(error) if error.is_not_found() => Vec::new(),
+            found => found?,
+        };
+        let mut names: Vec<String> = found.into_iter().filter_map(|object| object.metadata.name).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// The object goes and nothing has to be destroyed: everything of ours goes, the finalizer last
+    /// (state-secrets.md §7).
+    pub(super) async fn drop_finalizer(&mut self) -> Result<End, PassError> {
+        if let Some(end) = self.run_lease_is_live().await? {
+            return Ok(end);
+        }
+        let access = &self.context.access;
+        secrets::delete_state(access, &self.owner).await?;
+        secrets::delete_records(access, &self.owner).await?;
+        secrets::release_backups(access, &self.owner).await?;
+        self.release_all("FinalizerRemoved", "nothing was left to destroy".to_owned()).await
+    }
+
+    /// The object goes and its infrastructure stays, with state, backups and records (deletion.md §6).
+    pub(super) async fn retain(&mut self) -> Result<End, PassError> {
+        if let Some(end) = self.run_lease_is_live().await? {
+            return Ok(end);
+        }
+        let kept = secrets::retain(&self.context.access, &self.owner).await?;
+        let note = format!(
+            "kept the infrastructure with {} state, {} backup and {} inputs Secrets, labelled {}={}; a new object of \
+             this name adopts them with spec.adoptRetainedState: true",
+            kept.state,
+            kept.backups,
+            kept.records,
+            labels::RETAINED_FROM_UID,
+            self.object.uid()
+        );
+        self.release_all("InfrastructureRetained", note).await
+    }
+
+    /// Plan key, leases, the share in the mirror, then the finalizer.
+    async fn release_all(&mut self, reason: &'static str, note: String) -> Result<End, PassError> {
+        let access = &self.context.access;
+        plan_key::delete(access, &self.owner).await?;
+        self.context.leases.delete_all_of(self.key()).await?;
+        if let Some(Identity::Cluster(name)) = self.identity() {
+            mirror::leave(access, &self.owner, &name).await?;
+        }
+        let finalizers = self.object.next.metadata.finalizers.get_or_insert_default();
+        finalizers.retain(|finalizer| finalizer != finalizers::CLUSTER);
+        self.events.push(EventData::normal(reason, note));
+        Ok(End::Requeue(None))
+    }
+
+    /// Cleanup waits while a Job may still hold the run lease (leases.md §8, finalizer rule).
+    async fn run_lease_is_live(&self) -> Result<Option<End>, PassError> {
+        let lease = self.suffix.run_lease();
+        let holder = self.context.leases.live_holder(self.owner.namespace(), &lease).await?;
+        Ok(holder.map(|_| End::Requeue(Some(seconds(DEFER_REQUEUE)))))
+    }
+}
+
+/// "2 TerraformMachines (a, b)", with how many more.
+fn counted(kind: &str, names: &[String]) -> String {
+    if names.is_empty() {
+        return format!("0 {kind}s");
+    }
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMED) {
+        Some(more @ 1..) => format!("{} {kind}s ({shown} and {more} more)", names.len()),
+        _ => format!("{} {kind}s ({shown})", names.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn dependents_are_counted_and_three_named() {
+        let names = |n: usize| (1..=n).map(|i| format!("m{i}")).collect::<Vec<_>>();
+        assert_eq!(counted("TerraformMachine", &names(0)), "0 TerraformMachines");
+        assert_eq!(counted("TerraformMachine", &names(2)), "2 TerraformMachines (m1, m2)");
+        assert_eq!(counted("TerraformMachine", &names(5)), "5 TerraformMachines (m1, m2, m3 and 2 more)");
+    }
+}

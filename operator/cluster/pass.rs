@@ -1,0 +1,203 @@
+//! The order of a pass (jobs.md §2; lifecycle.md §7, §8). The order binds; each step has a file.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::object::Working;
+use super::preamble::Ownership;
+use super::state::StateRead;
+use super::{PassError, Requeue, measure, status};
+use crate::api::SourceStatus;
+use crate::api::capi::Cluster;
+use crate::api::conditions::{self, Deleting, State as _};
+use crate::decide::{self, Action};
+use crate::jobs::history::History;
+use crate::lease::{DEFER_REQUEUE, WAIT_REQUEUE};
+use crate::names::{Kind, ObjectKey, Suffix};
+use crate::operator::bookkeeping::{self, JobsRead};
+use crate::operator::context::Context;
+use crate::events::EventData;
+use crate::operator::secrets::records::{self, Records};
+use crate::operator::secrets::Owner;
+use crate::owner;
+
+/// A pass over one TerraformCluster.
+pub(super) struct Pass<'a> {
+    pub(super) context: &'a Context,
+    pub(super) object: Working,
+    pub(super) owner: Owner,
+    pub(super) suffix: Suffix,
+    /// The owning Cluster; none only while deleting.
+    pub(super) cluster: Option<Cluster>,
+    /// Name of the Cluster, empty when unknown.
+    pub(super) cluster_name: String,
+    pub(super) paused: Option<&'static str>,
+    pub(super) now: Timestamp,
+    pub(super) records: Records,
+    /// Events that belong to what was done, besides those that conditions give rise to.
+    pub(super) events: Vec<EventData>,
+    /// Conditions before the preamble.
+    before: Vec<Condition>,
+    /// Bookkeeping went through: the finished Jobs may be marked once the status patch succeeded.
+    bookkept: bool,
+    /// An error that must not keep the results of this pass from being recorded.
+    pub(super) late_error: Option<PassError>,
+}
+
+/// How a pass ends.
+pub(super) enum End {
+    /// Come back after this time, or only on an event.
+    Requeue(Option<SignedDuration>),
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(
+        context: &'a Context,
+        object: Working,
+        ownership: Ownership,
+        before: Vec<Condition>,
+        now: Timestamp,
+    ) -> Self {
+        let owner = Owner::new(object.key(), object.uid());
+        Self {
+            context,
+            suffix: owner.key.suffix(),
+            cluster_name: owner::cluster_name(object.meta()),
+            owner,
+            cluster: ownership.cluster,
+            paused: ownership.paused,
+            object,
+            now,
+            records: Records::default(),
+            events: Vec::new(),
+            before,
+            bookkept: false,
+            late_error: None,
+        }
+    }
+
+    pub(super) fn key(&self) -> &ObjectKey {
+        &self.owner.key
+    }
+
+    /// Runs the pass and persists what it found, also after an error (lifecycle.md §5).
+    pub(super) async fn run(mut self) -> Result<Requeue, PassError> {
+        let uid = self.object.uid().to_owned();
+        let read = bookkeeping::read(&self.context.access, &self.context.caches, self.key(), &uid).await;
+        let (read, outcome) = match read {
+            Ok(read) => {
+                let outcome = self.flow(&read).await;
+                (read, outcome)
+            }
+            Err(error) => (JobsRead::default(), Err(error.into())),
+        };
+        let history = read.history(&uid);
+        let saved = self.finish(&history).await;
+        let End::Requeue(requeue) = outcome?;
+        saved?;
+        match self.late_error.take() {
+            Some(error) => Err(error),
+            None => Ok(requeue.and_then(|after| after.try_into().ok())),
+        }
+    }
+
+    /// Everything between the preamble and the status patch.
+    async fn flow(&mut self, read: &JobsRead) -> Result<End, PassError> {
+        self.set_up().await?;
+        let uid = self.object.uid().to_owned();
+        let history = read.history(&uid);
+        self.bookkeep(&history).await?;
+        self.bookkept = true;
+        if let Some(job) = history.active() {
+            if let Some(end) = self.watch_active(job).await? {
+                return Ok(end);
+            }
+        } else if self.cache_lags(&history).await? {
+            return Ok(End::Requeue(Some(seconds(DEFER_REQUEUE))));
+        } else {
+            self.record_vanished_apply(&history).await?;
+        }
+        self.settle_idle();
+        if self.paused.is_some() {
+            return Ok(End::Requeue(None));
+        }
+        if self.object.deleting()
+            && let Some(end) = self.blocked_by_dependents().await?
+        {
+            return Ok(end);
+        }
+        let state = self.read_state(&history).await?;
+        self.decide(&history, state).await
+    }
+
+    async fn decide(&mut self, history: &History<'_>, mut state: StateRead) -> Result<End, PassError> {
+        let deleting = self.object.deleting();
+        let ready = if deleting { None } else { Some(self.prepare_credentials().await) };
+        self.judge_lock(&mut state).await?;
+        let built = if deleting { None } else { self.build_inputs().await? };
+        let input = self.decision_input(history, &state, built.as_ref());
+        let decision = decide::decide(&input);
+        measure::decision(&self.context.metrics, Kind::TerraformCluster, &decision);
+        self.report_inputs(history, &state, built.as_ref(), &decision);
+        match &decision.action {
+            Action::None => Ok(End::Requeue(decision.requeue)),
+            Action::DropFinalizer => self.drop_finalizer().await,
+            Action::Retain => self.retain().await,
+            Action::Start(run) => self.begin(run, &decision, history, &state, built, ready).await,
+        }
+    }
+
+    /// Initial conditions, suffix, records (lifecycle.md §6).
+    async fn set_up(&mut self) -> Result<(), PassError> {
+        let generation = self.object.meta().generation.unwrap_or_default();
+        let now = self.now;
+        conditions::set_initial(&mut self.object.workspace().conditions, Kind::TerraformCluster, generation, now);
+        if self.object.deleting() {
+            let message = match self.paused {
+                Some(_) => "the deletion waits until the object is resumed: a paused object never destroys",
+                None => "",
+            };
+            self.object.set(Deleting::Deleting.with(message), now);
+        }
+        self.object.workspace().state_secret_suffix = Some(self.suffix.as_str().to_owned());
+        self.records = records::read(&self.context.access, &self.owner).await?;
+        let digest = self.records.applied.as_ref().and_then(|record| record.image_digest().map(str::to_owned));
+        self.report_source(|source| source.image_digest = digest);
+        Ok(())
+    }
+
+    /// Changes `status.source`, which is never written empty.
+    pub(super) fn report_source(&mut self, change: impl FnOnce(&mut SourceStatus)) {
+        let mut source = self.object.workspace().source.take().unwrap_or_default();
+        change(&mut source);
+        self.object.workspace().source = (source != SourceStatus::default()).then_some(source);
+    }
+
+    /// The one patch, then the marks, then the events (lifecycle.md §5).
+    async fn finish(&mut self, history: &History<'_>) -> Result<(), PassError> {
+        status::summarise(&mut self.object, self.now);
+        self.object.save(&self.context.access).await?;
+        measure::object(&self.context.metrics, &self.owner.key, &self.object);
+        if self.bookkept {
+            bookkeeping::mark_bookkept(&self.context.access, self.owner.namespace(), history).await;
+            for finished in history.unread() {
+                self.context.caches.forget_pod(&finished.job.uid);
+            }
+        }
+        for event in self.events.drain(..) {
+            status::tell(self.context, &self.object, event);
+        }
+        status::announce_with_jobs(self.context, &self.object, &self.before, history);
+        Ok(())
+    }
+}
+
+/// A constant of the rules as a requeue.
+pub(super) fn seconds(duration: std::time::Duration) -> SignedDuration {
+    duration.try_into().unwrap_or(SignedDuration::MAX)
+}
+
+/// The requeue of everything that waits for a gate (lifecycle.md §1).
+pub(super) fn gate() -> End {
+    End::Requeue(Some(seconds(WAIT_REQUEUE)))
+}

@@ -1,0 +1,3 @@
+//! The test bed holds what it promises to the tests that stand on it.
+
+mod api;
