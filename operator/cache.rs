@@ -14,7 +14,7 @@ mod tests;
 mod typed;
 mod watches;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ use crate::api::{TerraformCluster, TerraformClusterIdentity};
 use crate::jobs::facts::JobFacts;
 use crate::jobs::pod::PodFacts;
 use crate::names::{Kind, ObjectKey, Op};
+use crate::operator::runner_rbac::effective_account;
 
 pub use jobs::{JobIndex, JobStore, JobView};
 pub use metadata::{ConfigMapStore, MetadataOf, NamespaceStore, SecretStore};
@@ -125,6 +126,32 @@ impl Caches {
     #[must_use]
     pub fn unfinished_jobs_of_cluster(&self, namespace: &str, cluster: &str) -> usize {
         self.jobs.unfinished_of_cluster(namespace, cluster)
+    }
+
+    /// Unfinished mutating Jobs of the machines and pools of a cluster, sorted (leases.md §6.4).
+    #[must_use]
+    pub fn running_machine_operations(&self, namespace: &str, cluster: &str) -> Vec<String> {
+        let kinds = [Kind::TerraformMachine, Kind::TerraformMachinePool];
+        self.jobs.running_operations(namespace, cluster, &kinds)
+    }
+
+    /// ServiceAccounts that the TerraformClusters of a namespace run their Jobs under (rbac-security.md §4).
+    #[must_use]
+    pub fn runner_accounts(&self, namespace: &str) -> BTreeSet<String> {
+        self.terraform_clusters
+            .all()
+            .iter()
+            .filter(|cluster| cluster.metadata.namespace.as_deref() == Some(namespace))
+            .map(|cluster| {
+                let own = cluster
+                    .spec
+                    .workspace
+                    .jobs
+                    .as_ref()
+                    .and_then(|jobs| jobs.service_account_name.as_deref());
+                effective_account([own]).to_owned()
+            })
+            .collect()
     }
 
     /// Jobs that have not finished, by kind of owner and operation: `captf_jobs_active`.

@@ -186,6 +186,35 @@ impl Store<JobView, JobIndex> {
         self.query(|index| index.unfinished)
     }
 
+    /// Names of unfinished apply, destroy and restore Jobs that carry this cluster's name and belong to an
+    /// object of one of `kinds`, sorted: the second evidence at the gate (leases.md §6.4).
+    #[must_use]
+    pub fn running_operations(
+        &self,
+        namespace: &str,
+        cluster: &str,
+        kinds: &[Kind],
+    ) -> Vec<String> {
+        let cluster = label_value(cluster);
+        let mut names: Vec<String> = self.query(|index| {
+            index
+                .by_owner
+                .iter()
+                .filter(|(owner, _)| {
+                    owner.namespace == namespace
+                        && kinds.iter().any(|kind| kind.as_str() == owner.kind)
+                })
+                .flat_map(|(_, jobs)| jobs.values())
+                .map(|job| &job.facts)
+                .filter(|job| !job.state.is_finished() && job.op.is_some_and(Op::mutating))
+                .filter(|job| job.labels.get(key::CLUSTER_NAME) == Some(&cluster))
+                .map(|job| job.name.clone())
+                .collect()
+        });
+        names.sort();
+        names
+    }
+
     /// Jobs of the namespace that carry this cluster's name and have not finished (jobs.md §11).
     #[must_use]
     pub fn unfinished_of_cluster(&self, namespace: &str, cluster: &str) -> usize {
