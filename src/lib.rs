@@ -4,16 +4,22 @@
 //! rules and what both wings share), `operator` acts, `plugin` explains.
 
 pub mod api;
+pub mod cli;
 pub mod client;
 pub mod decide;
+pub mod events;
 pub mod image;
 pub mod inputs;
 pub mod jobs;
 pub mod lease;
 pub mod names;
+pub mod outputs;
 pub mod owner;
+pub mod runner;
 pub mod state;
 pub mod text;
 
 #[path = "../operator/mod.rs"]
 pub mod operator;
+#[path = "../plugin/mod.rs"]
+pub mod plugin;

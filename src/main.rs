@@ -1,3 +1,7 @@
-//! The binary; everything it does is in the library.
+//! `kubectl-captf`: operator, Job runner and kubectl plugin in one binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    captf::cli::main()
+}

@@ -4,4 +4,6 @@
 mod api;
 mod bed;
 mod house;
+mod secrets;
 mod testbed;
+mod wire;

@@ -5,9 +5,9 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::value::RawValue;
 
 use super::endpoint::Endpoint;
+use super::exports::Exports;
 use super::json::Json;
 use super::role::{CONTRACT_VERSION, Role};
 use crate::names::ObjectKey;
@@ -116,7 +116,7 @@ pub struct MachineInputs {
     /// The common inputs.
     pub common: CommonInputs,
     /// The cluster's `exports`, verbatim; `{}` when externally managed.
-    pub cluster_outputs: Box<RawValue>,
+    pub cluster_outputs: Exports,
     /// Name of the owning Machine, which may differ from the object's.
     pub machine_name: String,
     /// Bootstrap data.
@@ -137,7 +137,7 @@ pub struct MachinePoolInputs {
     /// The common inputs.
     pub common: CommonInputs,
     /// The cluster's `exports`, or the held ones, verbatim.
-    pub cluster_outputs: Box<RawValue>,
+    pub cluster_outputs: Exports,
     /// Name of the owning MachinePool.
     pub machinepool_name: String,
     /// Desired capacity.
@@ -296,10 +296,7 @@ impl MachineInputs {
     fn entries(&self) -> Vec<(&'static str, Json)> {
         let mut entries = self.common.entries().to_vec();
         entries.extend([
-            (
-                "captf_cluster_outputs",
-                Json::Raw(self.cluster_outputs.clone()),
-            ),
+            ("captf_cluster_outputs", self.cluster_outputs.json()),
             ("machine_name", Json::from(self.machine_name.as_str())),
             ("bootstrap_data", Json::from(self.bootstrap_data.0.as_str())),
             (
@@ -336,10 +333,7 @@ impl MachinePoolInputs {
             .map(|(key, value)| (key.as_str(), Json::from(value.as_str())));
         let mut entries = self.common.entries().to_vec();
         entries.extend([
-            (
-                "captf_cluster_outputs",
-                Json::Raw(self.cluster_outputs.clone()),
-            ),
+            ("captf_cluster_outputs", self.cluster_outputs.json()),
             (
                 "machinepool_name",
                 Json::from(self.machinepool_name.as_str()),

@@ -1,10 +1,8 @@
-//! Inputs hash, approval hash and exports hash (naming.md §7, inputs.md §4).
-
-use serde_json::value::RawValue;
+//! Inputs hash and approval hash (naming.md §7, inputs.md §4).
 
 use super::canonical::{CanonicalError, Numbers, canonical};
 use super::contract::{Inputs, View};
-use super::json::{Json, JsonError};
+use super::json::Json;
 use super::role::{CONTRACT_VERSION, Role};
 use super::variables::Variables;
 use crate::names::{InputsHash, sha256_hex};
@@ -68,7 +66,7 @@ fn document_hash(
     Ok(InputsHash::new(sum(&text)))
 }
 
-fn sum(text: &str) -> String {
+pub(super) fn sum(text: &str) -> String {
     format!("{SCHEME}:{}", sha256_hex(text))
 }
 
@@ -86,31 +84,4 @@ fn variables_text(variables: &Variables) -> Result<Option<String>, CanonicalErro
         ("values", Json::object(values)),
     ]);
     canonical(&text, Numbers::Any).map(Some)
-}
-
-/// The hash of a cluster's exports: any number allowed; nothing, white space and `null` hash as `{}`
-/// (inputs.md §4.4).
-///
-/// # Errors
-/// When the text is not JSON.
-pub fn exports_hash(exports: &str) -> Result<String, CanonicalError> {
-    let text = match exports.trim_matches([' ', '\t', '\n', '\r']) {
-        "" | "null" => "{}",
-        text => text,
-    };
-    let raw = RawValue::from_string(text.to_owned()).map_err(|_| CanonicalError::Unreadable {
-        path: "exports".to_owned(),
-        problem: JsonError::Malformed,
-    })?;
-    canonical(&Json::Raw(raw), Numbers::Any).map(|text| sum(&text))
-}
-
-/// Whether exports can be part of a consumer's inputs: integers only. Otherwise consumers wait with
-/// `WaitingForClusterExports` (inputs.md §2.1).
-///
-/// # Errors
-/// The path of the number that cannot be hashed.
-pub fn check_exports_hashable(exports: &RawValue) -> Result<(), CanonicalError> {
-    let exports = Json::object([("exports", Json::Raw(exports.to_owned()))]);
-    canonical(&exports, Numbers::Integers).map(drop)
 }

@@ -7,6 +7,7 @@
 mod canonical;
 mod contract;
 mod endpoint;
+mod exports;
 mod hash;
 pub mod json;
 mod render;
@@ -25,7 +26,8 @@ pub use endpoint::{
     Endpoint, EndpointInput, EndpointSource, RecordedClusterInputs, SourceChange,
     endpoint_available, endpoint_input, endpoint_write_back, latch_initialized,
 };
-pub use hash::{approval_hash, check_exports_hashable, exports_hash, inputs_hash};
+pub use exports::{Exports, NotPublished, PUBLISHED_EXPORTS_MAX};
+pub use hash::{approval_hash, inputs_hash};
 pub use render::{MAIN_TF_JSON, RENDERED_MAX, RenderError, Rendered, TFVARS_JSON, render};
 pub use role::{CONTRACT_VERSION, Input, Role};
 pub use variables::{

@@ -6,6 +6,7 @@
 
 mod ready;
 mod states;
+mod waits;
 
 use std::fmt;
 
@@ -23,6 +24,7 @@ pub use states::{
     OutputsValid, Paused, PlanApproved, PlanReady, Ready, Reconciling, RestoreJobSucceeded, Row,
     RunnerRbacReady, StateReadable, TABLE, VariablesValid,
 };
+pub use waits::{waits_for_job_slot, waits_for_lease};
 
 /// Longest message in characters that the schema accepts (api.md §2.7).
 const MAX_MESSAGE_CHARS: usize = 32_768;

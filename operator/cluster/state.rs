@@ -1,0 +1,490 @@
+//! Reading the state and what follows from it: adoption, outputs, the latch (lifecycle.md §10, §11.1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::PassError;
+use super::inputs::{self, endpoint};
+use super::pass::Pass;
+use crate::api::conditions::{
+    self, ConditionType, InfrastructureHealthy, OutputsValid, State as _, StateReadable, Verdict,
+};
+use crate::api::keys::annotations;
+use crate::api::{ApiEndpoint, Initialization};
+use crate::decide::{
+    Approvals, BlockedApply, Decision, Input, InputsView, Schedule, StateView, inputs_applied,
+    reconciling,
+};
+use crate::events::EventData;
+use crate::inputs::{EndpointSource, endpoint_available, endpoint_write_back};
+use crate::jobs::history::{ApplyRecords, History};
+use crate::names::{InputsHash, Op};
+use crate::operator::state::{self as state_ops, JudgedLock, Observed};
+use crate::outputs::{
+    ClusterOutputs, endpoint_verdict, health_verdict, is_provisioned, outputs_verdict,
+};
+use crate::state::State;
+
+/// The state as a pass saw it.
+#[derive(Debug)]
+pub(super) struct StateRead {
+    /// For the decision.
+    pub(super) view: StateView,
+    /// A state Secret exists.
+    pub(super) exists: bool,
+    /// The state lock, when somebody holds it.
+    pub(super) lock: Option<JudgedLock>,
+}
+
+impl StateRead {
+    fn new(view: StateView, exists: bool) -> Self {
+        Self {
+            view,
+            exists,
+            lock: None,
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// Reads the state, adopts it after a successful apply, and reports what it holds.
+    pub(super) async fn read_state(
+        &mut self,
+        history: &History<'_>,
+    ) -> Result<StateRead, PassError> {
+        let context = self.context;
+        let Observed { read, labels } = state_ops::observe(
+            &context.access,
+            &context.states,
+            &self.owner,
+            &self.cluster_name,
+        )
+        .await?;
+        if let Some(note) = &labels.repaired {
+            self.events
+                .push(EventData::warning("StateLabelsRepaired", note.clone()));
+        }
+        if let Some(verdict) = labels.refused {
+            self.object.set(verdict, self.now);
+            return Ok(StateRead::new(StateView::Held, true));
+        }
+        match read {
+            state_ops::StateRead::None => self.without_state().await,
+            state_ops::StateRead::Unreadable(problem) => {
+                self.object.set(problem.verdict(), self.now);
+                Ok(StateRead::new(StateView::Held, true))
+            }
+            state_ops::StateRead::State(state) => self.with_state(state, history).await,
+        }
+    }
+
+    /// No state Secret: never applied, lost, or nobody knows (state-secrets.md §7).
+    async fn without_state(&mut self) -> Result<StateRead, PassError> {
+        let applied = self.object.reported().is_provisioned() || self.records.prove_an_apply();
+        let held = if applied {
+            Some(StateReadable::StateLost.with(
+                "the object applied before and its state Secret is gone: restore a backup with the annotation \
+                 captf.io/restore-state, or set spec.deletionPolicy: Retain to let the object go",
+            ))
+        } else {
+            self.unknown_outcome().await?
+        };
+        if let Some(verdict) = held {
+            self.object.set(verdict, self.now);
+            return Ok(StateRead::new(StateView::Held, false));
+        }
+        self.object.set(StateReadable::StateNotFound, self.now);
+        self.set_if_absent(OutputsValid::OutputsPending.plain());
+        self.set_if_absent(InfrastructureHealthy::WaitingForProvisioning.plain());
+        Ok(StateRead::new(StateView::Absent, false))
+    }
+
+    /// An apply whose outcome nobody knows holds the object while no state exists, until a person says
+    /// that it left no resources (jobs.md §8.3).
+    async fn unknown_outcome(&mut self) -> Result<Option<Verdict>, PassError> {
+        let Some(job) = self.records.interrupted_apply() else {
+            return Ok(None);
+        };
+        if self.object.annotation(annotations::CONFIRM_NO_RESOURCES) == Some(job.as_str()) {
+            self.consume_confirmation().await?;
+            return Ok(None);
+        }
+        let held = if self.object.deleting() {
+            " The deletion is held until then."
+        } else {
+            ""
+        };
+        Ok(Some(StateReadable::ApplyOutcomeUnknown.with(format!(
+            "Job {job} may have created resources that no state records. Look for them; when there are none, set the \
+             annotation {}={job} on the object.{held}",
+            annotations::CONFIRM_NO_RESOURCES
+        ))))
+    }
+
+    /// Takes the confirmation and the record it settles away, the record first: cut between the two, the
+    /// annotation still stands and is consumed by the next pass.
+    async fn consume_confirmation(&mut self) -> Result<(), PassError> {
+        use crate::operator::secrets::records::{Interruption, Marks, mark};
+        let marks = Marks {
+            interruption: Some(Interruption::Clear),
+            may_have_applied: Some(false),
+            ..Marks::default()
+        };
+        let access = &self.context.access;
+        self.records.attempt =
+            mark(access, &self.owner, self.records.attempt.as_ref(), &marks).await?;
+        let gone = serde_json::json!({"annotations": {annotations::CONFIRM_NO_RESOURCES: null}});
+        self.object
+            .annotate(annotations::CONFIRM_NO_RESOURCES, None);
+        self.object.write_now(access, gone).await?;
+        Ok(())
+    }
+
+    async fn with_state(
+        &mut self,
+        state: Arc<State>,
+        history: &History<'_>,
+    ) -> Result<StateRead, PassError> {
+        self.object.set(StateReadable::StateRead, self.now);
+        self.object.workspace().observed_state_serial = i64::try_from(state.serial)
+            .ok()
+            .filter(|serial| *serial > 0);
+        self.context.metrics.state_read(
+            self.key(),
+            state.managed_resources,
+            state.compressed_bytes,
+        );
+        let state = self.adopt(state, history).await?;
+        let applied = !state.inputs_hash.is_empty();
+        if applied {
+            self.mark_applied().await?;
+        }
+        self.report_outputs(&state);
+        let pending = conditions::is(
+            &self.object.reported().conditions,
+            InfrastructureHealthy::InstancePending,
+        );
+        Ok(StateRead::new(
+            StateView::Present {
+                inputs_hash: state.inputs_hash.clone(),
+                pending,
+            },
+            true,
+        ))
+    }
+
+    /// After a successful apply the state carries the hash of its inputs and belongs to the object;
+    /// otherwise only its owner references are kept right (state-secrets.md §6).
+    async fn adopt(
+        &mut self,
+        state: Arc<State>,
+        history: &History<'_>,
+    ) -> Result<Arc<State>, PassError> {
+        let access = &self.context.access;
+        let hash = history
+            .adoption_source()
+            .and_then(|source| source.job.annotation(annotations::INPUTS_HASH));
+        if let Some(hash) = hash.filter(|hash| *hash != state.inputs_hash.as_str()) {
+            let hash = InputsHash::new(hash);
+            if state_ops::adopt(access, &self.owner, &state.chunks, &hash).await? {
+                let note = format!(
+                    "adopted the state of serial {} with the inputs {hash}",
+                    state.serial
+                );
+                self.events.push(EventData::normal("StateAdopted", note));
+            }
+            let mut adopted = State::clone(&state);
+            adopted.inputs_hash = hash;
+            return Ok(Arc::new(adopted));
+        }
+        let repaired = state_ops::repair_owners(access, &self.owner, &state.chunks).await;
+        if !repaired.secrets.is_empty() {
+            let note = format!(
+                "put the owner reference back on Secrets {}",
+                repaired.secrets.join(", ")
+            );
+            self.events
+                .push(EventData::normal("OwnerReferencesRepaired", note));
+        }
+        if let Some(error) = repaired.error {
+            tracing::warn!(error = %error, "an owner reference could not be repaired");
+        }
+        Ok(state)
+    }
+
+    /// Remembers that an apply succeeded once: a state that is missing later is lost then.
+    async fn mark_applied(&mut self) -> Result<(), PassError> {
+        use crate::operator::secrets::records::{Marks, mark};
+        let marks = Marks {
+            applied: true,
+            ..Marks::default()
+        };
+        self.records.attempt = mark(
+            &self.context.access,
+            &self.owner,
+            self.records.attempt.as_ref(),
+            &marks,
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Outputs onto spec and status, health, and the latch `provisioned` (lifecycle.md §10, §11.1).
+    fn report_outputs(&mut self, state: &State) {
+        let provisioned = self.object.reported().is_provisioned();
+        let applied = !state.inputs_hash.is_empty() || provisioned;
+        let outputs = ClusterOutputs::read(&state.outputs, applied);
+        self.object
+            .set(outputs_verdict(&outputs.problems()), self.now);
+        if !applied {
+            return;
+        }
+        self.report_endpoint(&outputs);
+        self.report_failure_domains(&outputs);
+        self.report_exports(&outputs);
+        self.object.set(health_verdict(&outputs.health), self.now);
+        if !provisioned && is_provisioned(state, &outputs) {
+            self.object.workspace().initialization = Some(Initialization {
+                provisioned: Some(true),
+            });
+            self.events.push(EventData::normal(
+                "Provisioned",
+                "the infrastructure is provisioned".to_owned(),
+            ));
+        }
+        let own = endpoint(self.object.next.spec.control_plane_endpoint.as_ref());
+        let cluster = self
+            .cluster
+            .as_ref()
+            .and_then(|cluster| endpoint(Some(&cluster.spec.control_plane_endpoint)));
+        let available = endpoint_available(own.as_ref(), outputs.endpoint(), cluster.as_ref());
+        if let Some(verdict) = endpoint_verdict(available, self.object.reported().is_provisioned())
+        {
+            self.object.set(verdict, self.now);
+        }
+    }
+
+    /// The module's endpoint goes to the spec once, when nobody else owns it (inputs.md I-3).
+    fn report_endpoint(&mut self, outputs: &ClusterOutputs) {
+        let own = endpoint(self.object.next.spec.control_plane_endpoint.as_ref());
+        let source =
+            EndpointSource::from_annotation(self.object.annotation(annotations::ENDPOINT_SOURCE));
+        let rendered_null = self
+            .recorded_inputs()
+            .is_some_and(|recorded| recorded.endpoint_was_null);
+        let Some(found) =
+            endpoint_write_back(source, rendered_null, outputs.endpoint(), own.as_ref())
+        else {
+            return;
+        };
+        self.object.next.spec.control_plane_endpoint = Some(ApiEndpoint {
+            host: Some(found.host.clone()),
+            port: Some(found.port),
+        });
+        self.object.annotate(
+            annotations::ENDPOINT_SOURCE,
+            EndpointSource::Module.as_annotation(),
+        );
+        let note = format!(
+            "the control plane endpoint is {}:{}",
+            found.host, found.port
+        );
+        self.events
+            .push(EventData::normal("ControlPlaneEndpointSet", note));
+    }
+
+    fn report_failure_domains(&mut self, outputs: &ClusterOutputs) {
+        let Ok(domains) = &outputs.failure_domains else {
+            return;
+        };
+        if self.object.status().failure_domains != *domains {
+            self.object.status().failure_domains = domains.clone();
+            let names: Vec<&str> = domains.iter().map(|domain| domain.name.as_str()).collect();
+            let note = format!("the failure domains are now: {}", names.join(", "));
+            self.events
+                .push(EventData::normal("FailureDomainsChanged", note));
+        }
+    }
+
+    fn report_exports(&mut self, outputs: &ClusterOutputs) {
+        let generation = self.object.meta().generation;
+        let fresh = generation != self.object.reported().observed_generation;
+        match outputs.exports.published() {
+            Ok(published) => self.object.status().exports = Some(published),
+            Err(error) => {
+                if self.object.status().exports.take().is_some() || fresh {
+                    self.events
+                        .push(EventData::warning("ExportsNotPublished", error.to_string()));
+                }
+            }
+        }
+    }
+
+    fn set_if_absent(&mut self, verdict: Verdict) {
+        if conditions::get(&self.object.reported().conditions, verdict.condition()).is_none() {
+            self.object.set(verdict, self.now);
+        }
+    }
+
+    /// The state lock (decision 13): somebody else's is reported and waited for; a stale one of ours is
+    /// opened by the next Job, or taken away where no Job ever could.
+    pub(super) async fn judge_lock(&mut self, state: &mut StateRead) -> Result<(), PassError> {
+        let context = self.context;
+        let deadline = self
+            .object
+            .next
+            .spec
+            .workspace
+            .jobs
+            .as_ref()
+            .and_then(|jobs| jobs.active_deadline_seconds);
+        let deadline = Duration::from_secs(
+            deadline
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .unwrap_or(3600),
+        );
+        let ended = |pod: &str| {
+            let seen = context
+                .caches
+                .last_seen_pod_named(self.owner.namespace(), pod);
+            seen.is_some_and(|pod| pod.phase.is_terminal())
+        };
+        let lock = state_ops::judge_lock(&context.access, &self.owner, deadline, &ended).await?;
+        let Some(lock) = lock else { return Ok(()) };
+        if let Some(verdict) = lock.report()
+            && state.view != StateView::Held
+        {
+            self.object.set(verdict, self.now);
+        }
+        if !state.exists
+            && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await?
+        {
+            let note = "removed a stale state lock: its holder ended, and without a state no Job could unlock it";
+            self.events
+                .push(EventData::warning("ForceUnlocked", note.to_owned()));
+            return Ok(());
+        }
+        state.lock = Some(lock);
+        Ok(())
+    }
+
+    /// The id that the Job about to start unlocks with.
+    pub(super) fn force_unlock(&self, state: &StateRead) -> Option<String> {
+        state
+            .lock
+            .as_ref()
+            .and_then(JudgedLock::force_unlock_id)
+            .map(str::to_owned)
+    }
+
+    /// Records besides the Jobs that keep an apply due.
+    pub(super) fn apply_records(&self) -> ApplyRecords {
+        ApplyRecords {
+            partial_exports: false,
+            interrupted_apply: self.records.interrupted_apply().is_some(),
+        }
+    }
+
+    /// Everything the decision depends on.
+    pub(super) fn decision_input(
+        &self,
+        history: &History<'_>,
+        state: &StateRead,
+        built: Option<&inputs::Built>,
+    ) -> Input {
+        let policy = self
+            .object
+            .next
+            .spec
+            .workspace
+            .jobs
+            .clone()
+            .unwrap_or_default();
+        let status = self.object.reported();
+        Input {
+            kind: self.key().kind,
+            uid: self.object.uid().to_owned(),
+            created: self
+                .object
+                .meta()
+                .creation_timestamp
+                .as_ref()
+                .map_or(self.now, |time| time.0),
+            now: self.now,
+            life: self.life(),
+            job_active: false,
+            restore_requested: false,
+            state: state.view.clone(),
+            current_hash: built.map(|built| built.hash.clone()).unwrap_or_default(),
+            failures: Op::ALL
+                .into_iter()
+                .map(|op| (op, history.failures(op)))
+                .collect(),
+            failed_limit: crate::jobs::backoff::FailedLimit::new(policy.failed_jobs_history_limit),
+            last_apply_failed: history.last_apply_failed(self.apply_records()),
+            remediate: false,
+            remediation_failures: 0,
+            approvals: Approvals {
+                manual: self.object.next.spec.apply_policy == Some(crate::api::ApplyPolicy::Manual),
+                blocked: history.blocked().map(|blocked| BlockedApply {
+                    inputs_hash: InputsHash::new(blocked.inputs_hash.unwrap_or_default()),
+                    approval_hash: InputsHash::new(blocked.approval_hash.unwrap_or_default()),
+                    at: blocked.at,
+                }),
+                ..Approvals::default()
+            },
+            schedule: Schedule {
+                last_refresh: status.last_refresh.as_ref().map(|time| time.0),
+                last_drift_check: status.last_drift_check.as_ref().map(|time| time.0),
+                last_apply_succeeded: history.newest_success(Op::Apply).map(|newest| newest.at),
+                pending_refreshes: 0,
+                ..Schedule::default()
+            },
+        }
+    }
+
+    /// `InputsApplied` and `Reconciling` after the state was read (lifecycle.md §14.5).
+    pub(super) fn report_inputs(
+        &mut self,
+        history: &History<'_>,
+        state: &StateRead,
+        built: Option<&inputs::Built>,
+        decision: &Decision,
+    ) {
+        let applied = match &state.view {
+            StateView::Present { inputs_hash, .. } => {
+                !inputs_hash.is_empty() && built.is_some_and(|built| built.hash == *inputs_hash)
+            }
+            StateView::Absent | StateView::Held => false,
+        };
+        self.report_inputs_applied(&InputsView::Read {
+            awaits_approval: decision.waiting.is_some(),
+            gate: self.closed_gate(built),
+            last_apply_failed: history.last_apply_failed(self.apply_records()),
+            applied,
+        });
+    }
+
+    fn closed_gate(&self, built: Option<&inputs::Built>) -> Option<String> {
+        if built.is_some() {
+            return None;
+        }
+        let gate = conditions::get(
+            &self.object.reported().conditions,
+            ConditionType::DependenciesReady,
+        )?;
+        Some(format!("{}: {}", gate.reason, gate.message))
+    }
+
+    /// Sets both conditions; not while deleting or paused.
+    pub(super) fn report_inputs_applied(&mut self, view: &InputsView) {
+        if self.object.deleting() || self.paused.is_some() {
+            return;
+        }
+        if let Some(verdict) = inputs_applied(view) {
+            let reconciling = reconciling(&verdict);
+            self.object.set(verdict, self.now);
+            self.object.set(reconciling, self.now);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Printing: tables, JSON, YAML and names. The only module that writes to standard output.
+
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use comfy_table::{Cell, Table};
+use serde::Serialize;
+
+use super::colour::{Colour, Tone, printable};
+use super::error::Error;
+
+/// An output format that every reporting command knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Columns for people.
+    Table,
+    /// More columns.
+    Wide,
+    /// The report as JSON.
+    Json,
+    /// The report as YAML.
+    Yaml,
+    /// `resource/name` lines that kubectl understands.
+    Name,
+}
+
+impl Format {
+    /// Whether people read it.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+
+    /// Every format by its name, in the order of the help.
+    pub(crate) const ALL: [(&'static str, Self); 5] = [
+        ("table", Self::Table),
+        ("wide", Self::Wide),
+        ("json", Self::Json),
+        ("yaml", Self::Yaml),
+        ("name", Self::Name),
+    ];
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some((_, format)) = Self::ALL.iter().find(|(name, _)| *name == text) {
+            return Ok(*format);
+        }
+        if text.starts_with("go-template") {
+            return Err("templates are not supported; use -o json and jq".into());
+        }
+        Err(format!(
+            "\"{text}\" is no output format; choose table, wide, json, yaml or name"
+        ))
+    }
+}
+
+/// One cell of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    text: String,
+    tone: Tone,
+}
+
+impl Field {
+    /// A cell with a meaning.
+    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        Self {
+            text: text.into(),
+            tone,
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Field {
+    fn from(text: T) -> Self {
+        Self::toned(text, Tone::Plain)
+    }
+}
+
+/// Columns as kubectl prints them: upper-case header, three spaces between columns, no
+/// borders, nothing cut and no trailing blanks (cli.md §13).
+pub(crate) fn table(
+    header: &[&str],
+    rows: &[Vec<Field>],
+    with_header: bool,
+    colour: Colour,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    if with_header {
+        table.set_header(header.iter().map(Cell::new));
+    }
+    for row in rows {
+        table.add_row(row.iter().map(|field| Cell::new(printable(&field.text))));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 3));
+    }
+    let plain = table.trim_fmt();
+    let mut text = match colour {
+        Colour::Off => plain,
+        Colour::On => painted(&plain, rows, usize::from(with_header)),
+    };
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// Colours the cells of a finished table, so that its widths never depend on colour.
+fn painted(plain: &str, rows: &[Vec<Field>], skip: usize) -> String {
+    let lines = plain.lines().enumerate().map(|(number, line)| {
+        let Some(row) = number.checked_sub(skip).and_then(|index| rows.get(index)) else {
+            return line.to_owned();
+        };
+        let (mut done, mut rest) = (String::new(), line);
+        for field in row {
+            let text = printable(&field.text);
+            let Some(at) = rest.find(&text) else { continue };
+            done.push_str(&rest[..at]);
+            done.push_str(&Colour::On.paint(&text, field.tone));
+            rest = &rest[at + text.len()..];
+        }
+        done + rest
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// `report` as indented JSON with a final newline.
+///
+/// # Errors
+///
+/// A report that cannot be serialised.
+pub(crate) fn json(report: &impl Serialize) -> Result<String, Error> {
+    let mut text =
+        serde_json::to_string_pretty(report).map_err(|error| Error::Encode(error.to_string()))?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// `report` as YAML with a final newline, carrying the same data as [`json`].
+///
+/// # Errors
+///
+/// A report that cannot be serialised.
+pub(crate) fn yaml(report: &impl Serialize) -> Result<String, Error> {
+    let mut text =
+        serde_saphyr::to_string(report).map_err(|error| Error::Encode(error.to_string()))?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Writes `text` to standard output. A reader that went away (`| head`) is no error.
+///
+/// # Errors
+///
+/// Any other failure to write.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes one line to standard error. There is nobody left to tell when that fails.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", printable(line));
+}
+
+/// Prints an error and its hint on standard error.
+pub(crate) fn complain(error: &Error) {
+    note(&format!("error: {error}"));
+    if let Some(hint) = error.hint() {
+        note(&format!("hint: {hint}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{Colour, Field, Format, Tone, table};
+    use proptest::prelude::{Strategy, any, prop, prop_assert_eq, proptest};
+
+    fn rows() -> Vec<Vec<Field>> {
+        vec![
+            vec![
+                "captf-run-6d0be5af00180804-c".into(),
+                Field::toned("Held", Tone::Wait),
+                "-".into(),
+            ],
+            vec!["x".into(), Field::toned("Free", Tone::Good), "".into()],
+        ]
+    }
+
+    #[test]
+    fn columns_are_three_spaces_apart_without_trailing_blanks() {
+        assert_eq!(
+            table(&["NAME", "STATE", "AGE"], &rows(), true, Colour::Off),
+            "NAME                           STATE   AGE\n\
+             captf-run-6d0be5af00180804-c   Held    -\n\
+             x                              Free\n"
+        );
+    }
+
+    #[test]
+    fn no_rows_and_no_header_print_nothing() {
+        assert_eq!(table(&["NAME"], &[], false, Colour::Off), "");
+    }
+
+    #[test]
+    fn an_unknown_format_names_the_known_ones() {
+        let error = "xml".parse::<Format>().unwrap_err();
+        assert!(error.contains("table, wide, json, yaml or name"), "{error}");
+        assert!(
+            "go-template={{.}}"
+                .parse::<Format>()
+                .unwrap_err()
+                .contains("jq")
+        );
+    }
+
+    fn without_ansi(text: &str) -> String {
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('\u{1b}') {
+            plain.push_str(&rest[..at]);
+            let end = rest[at..].find('m').map_or(rest.len(), |m| at + m + 1);
+            rest = &rest[end..];
+        }
+        plain + rest
+    }
+
+    fn cell() -> impl Strategy<Value = Field> {
+        let tone = prop::sample::select(vec![Tone::Plain, Tone::Good, Tone::Bad, Tone::Dim]);
+        ("[a-zA-Z0-9<>=\\- äß]{0,12}", tone)
+            .prop_map(|(text, tone)| Field::toned(text.trim(), tone))
+    }
+
+    proptest! {
+        #[test]
+        fn colours_change_no_letter(rows in prop::collection::vec(prop::collection::vec(cell(), 3), 0..5), header in any::<bool>()) {
+            let names = ["ONE", "TWO", "THREE"];
+            let plain = table(&names, &rows, header, Colour::Off);
+            prop_assert_eq!(without_ansi(&table(&names, &rows, header, Colour::On)), plain);
+        }
+    }
+}

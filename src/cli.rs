@@ -1,0 +1,369 @@
+//! The command line: which of the program's three lives is meant, and the plugin's commands.
+//!
+//! This is the only module that knows both wings. Everything that is typed is defined by clap
+//! types (here, and with the command they belong to); what they mean is resolved once, into
+//! settings, before anything runs.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::plugin::completion::CompletionArgs;
+use crate::plugin::leases::LeasesArgs;
+use crate::plugin::version::VersionArgs;
+use crate::plugin::why::WhyArgs;
+use crate::plugin::{self, Error, Exit, GlobalArgs, Settings};
+
+/// What follows every help text.
+const AFTER_HELP: &str = "Global flags such as --context and --namespace: kubectl captf options\n\
+    Help of a command: kubectl captf COMMAND --help";
+
+/// Explain and release CAPTF leases and waits
+#[derive(Parser, Debug)]
+#[command(
+    name = "kubectl-captf",
+    bin_name = "kubectl captf",
+    version,
+    about = "Explains what CAPTF does: leases, waits and what happens next",
+    after_help = AFTER_HELP,
+    disable_help_subcommand = true,
+    subcommand_value_name = "COMMAND",
+    subcommand_help_heading = "Commands"
+)]
+struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The plugin's commands.
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// List run and cluster leases, their state and expiry
+    #[command(visible_aliases = ["lease", "ls"], after_help = "\
+Examples:
+  kubectl captf leases -n team-a
+  kubectl captf leases -A -o wide
+  kubectl captf leases --for cluster/demo --waiters
+  kubectl captf leases -A --expiring-within 30m")]
+    Leases(LeasesArgs),
+
+    /// Explain why an object waits, and what happens next
+    #[command(
+        visible_alias = "explain-wait",
+        after_help = "\
+Examples:
+  kubectl captf why terraformcluster/demo -n team-a
+  kubectl captf why cluster demo -n team-a
+  kubectl captf why tfc/demo -n team-a -o json --exit-code"
+    )]
+    Why(WhyArgs),
+
+    /// Print the version
+    Version(VersionArgs),
+
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  source <(kubectl captf completion bash)
+  kubectl captf completion fish > ~/.config/fish/completions/kubectl-captf.fish")]
+    Completion(CompletionArgs),
+
+    /// List the global flags
+    Options,
+}
+
+/// Which life is meant.
+enum Entry {
+    /// A command for a person.
+    Plugin {
+        /// The name in help texts.
+        program: String,
+        /// The arguments, without the program.
+        args: Vec<OsString>,
+    },
+    /// Completion of these words, the last of which may be empty.
+    Complete(Vec<String>),
+}
+
+impl Entry {
+    /// Decides by the name of the program, then by the first argument (cli.md §2).
+    fn of(argv: Vec<OsString>) -> Self {
+        let mut argv = argv.into_iter();
+        let name = argv
+            .next()
+            .map(|program| base_name(&program))
+            .unwrap_or_default();
+        let args: Vec<OsString> = argv.collect();
+        let first = args
+            .first()
+            .and_then(|arg| arg.to_str())
+            .unwrap_or_default();
+        match (name.as_str(), first) {
+            ("kubectl_complete-captf", _) => Self::Complete(words(&args)),
+            (_, "__complete") => {
+                let after = if args.get(1).is_some_and(|arg| arg == "--") {
+                    2
+                } else {
+                    1
+                };
+                Self::Complete(words(args.get(after..).unwrap_or_default()))
+            }
+            _ => Self::Plugin {
+                program: if name.starts_with("kubectl-") {
+                    "kubectl captf".to_owned()
+                } else {
+                    name
+                },
+                args,
+            },
+        }
+    }
+}
+
+/// File name of a program without its extension.
+fn base_name(program: &OsString) -> String {
+    let name = Path::new(program).file_stem().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn words(args: &[OsString]) -> Vec<String> {
+    args.iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    // TLS needs a provider before the first client; a second installation changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match Entry::of(std::env::args_os().collect()) {
+        Entry::Complete(words) => finish(plugin::complete(&Cli::command(), &words)),
+        Entry::Plugin { program, args } => finish(plugin_command(&program, args)),
+    }
+}
+
+/// Says what went wrong, and turns the result into the process's exit code.
+fn finish(result: Result<Exit, Error>) -> ExitCode {
+    result
+        .unwrap_or_else(|error| {
+            plugin::complain(&error);
+            error.exit()
+        })
+        .into()
+}
+
+fn plugin_command(program: &str, args: Vec<OsString>) -> Result<Exit, Error> {
+    let mut tree = Cli::command().bin_name(program.to_owned());
+    if args.is_empty() {
+        plugin::print(&tree.render_help().to_string())?;
+        return Ok(Exit::Done);
+    }
+    let typed = std::iter::once(OsString::from(program)).chain(args);
+    let matches = match tree.clone().try_get_matches_from(typed) {
+        Ok(matches) => matches,
+        Err(said) if !said.use_stderr() => {
+            plugin::print(&said.to_string())?;
+            return Ok(Exit::Done);
+        }
+        Err(refused) => return Err(usage_error(program, &refused)),
+    };
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| usage_error(program, &error))?;
+    match cli.command {
+        Command::Version(args) if args.client => plugin::version::client(&args),
+        Command::Version(args) => {
+            let settings = Settings::try_from(cli.global)?;
+            plugin::block_on(&settings.clone(), plugin::version::run(&args, settings))
+        }
+        Command::Completion(args) => plugin::completion::run(&args),
+        Command::Options => options(),
+        Command::Leases(args) => {
+            let settings = Settings::try_from(cli.global)?;
+            plugin::block_on(&settings.clone(), plugin::leases::run(&args, settings))
+        }
+        Command::Why(args) => {
+            let settings = Settings::try_from(cli.global)?;
+            plugin::block_on(&settings.clone(), plugin::why::run(&args, settings))
+        }
+    }
+}
+
+/// The global flags as a command without anything else.
+#[derive(Parser, Debug)]
+#[command(
+    name = "options",
+    help_template = "These flags can be given to any command:\n\n{all-args}\n",
+    disable_help_flag = true
+)]
+struct Options {
+    #[command(flatten)]
+    global: GlobalArgs,
+}
+
+fn options() -> Result<Exit, Error> {
+    plugin::print(&Options::command().render_long_help().to_string())?;
+    Ok(Exit::Done)
+}
+
+/// clap's error as one sentence and one hint (cli.md §15).
+fn usage_error(program: &str, error: &clap::Error) -> Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(", "),
+        _ => String::new(),
+    };
+    let nearest = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => texts.last().cloned(),
+        _ => None,
+    };
+    let canonical = |word: String| {
+        let tree = Cli::command();
+        tree.find_subcommand(&word)
+            .map_or(word, |command| command.get_name().to_owned())
+    };
+    let help = format!("{program} --help");
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => Error::usage(
+            format!(
+                "unknown command \"{}\"",
+                text(ContextKind::InvalidSubcommand)
+            ),
+            nearest(ContextKind::SuggestedSubcommand)
+                .map_or(help, |command| format!("{program} {}", canonical(command))),
+        ),
+        ErrorKind::UnknownArgument => Error::usage(
+            format!("unknown argument \"{}\"", text(ContextKind::InvalidArg)),
+            nearest(ContextKind::SuggestedArg).map_or(help, |flag| format!("did you mean {flag}?")),
+        ),
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            let value = text(ContextKind::InvalidValue);
+            let flag = text(ContextKind::InvalidArg);
+            match (
+                error.get(ContextKind::ValidValue),
+                std::error::Error::source(error),
+            ) {
+                (Some(ContextValue::Strings(known)), _) if value.is_empty() => Error::usage(
+                    format!("{flag} needs a value"),
+                    format!("one of {}", known.join(", ")),
+                ),
+                (Some(ContextValue::Strings(known)), _) => Error::usage(
+                    format!("\"{value}\" is no value of {flag}"),
+                    format!("one of {}", known.join(", ")),
+                ),
+                (_, Some(why)) => Error::usage(format!("{flag}: {why}"), help),
+                _ => Error::usage(format!("{flag} needs a value"), help),
+            }
+        }
+        ErrorKind::MissingRequiredArgument => Error::usage(
+            format!("{} is missing", text(ContextKind::InvalidArg)),
+            help,
+        ),
+        ErrorKind::MissingSubcommand => Error::usage("a command is missing", help),
+        ErrorKind::ArgumentConflict => Error::usage(
+            format!(
+                "{} and {} exclude each other",
+                text(ContextKind::InvalidArg),
+                text(ContextKind::PriorArg)
+            ),
+            help,
+        ),
+        _ => {
+            let rendered = error.to_string();
+            let line = rendered.lines().next().unwrap_or_default();
+            Error::usage(line.trim_start_matches("error: "), help)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{Cli, CommandFactory, Entry, OsString, usage_error};
+
+    #[test]
+    fn the_command_tree_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    fn entry(argv: &[&str]) -> Entry {
+        Entry::of(argv.iter().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn help_says_how_the_program_was_called() {
+        let called = |argv: &[&str]| match entry(argv) {
+            Entry::Plugin { program, .. } => program,
+            Entry::Complete(_) => "completion".into(),
+        };
+        assert_eq!(
+            called(&["/usr/bin/kubectl-captf", "leases"]),
+            "kubectl captf"
+        );
+        assert_eq!(called(&["./captf.exe"]), "captf");
+    }
+
+    #[test]
+    fn the_completion_name_and_the_hidden_command_complete_the_same_words() {
+        let asked = |argv: &[&str]| match entry(argv) {
+            Entry::Complete(words) => words,
+            Entry::Plugin { .. } => vec!["plugin".into()],
+        };
+        assert_eq!(
+            asked(&["/usr/bin/kubectl_complete-captf", "why", ""]),
+            ["why", ""]
+        );
+        assert_eq!(
+            asked(&["kubectl-captf", "__complete", "--", "why", ""]),
+            ["why", ""]
+        );
+    }
+
+    fn refused(args: &[&str]) -> String {
+        let argv = std::iter::once("kubectl captf").chain(args.iter().copied());
+        let error = Cli::command().try_get_matches_from(argv).unwrap_err();
+        let error = usage_error("kubectl captf", &error);
+        format!("{error} | {}", error.hint().unwrap_or_default())
+    }
+
+    #[test]
+    fn an_unknown_command_names_the_nearest() {
+        assert_eq!(
+            refused(&["leasse"]),
+            "unknown command \"leasse\" | kubectl captf leases"
+        );
+    }
+
+    #[test]
+    fn an_unknown_flag_names_the_nearest() {
+        let said = refused(&["leases", "--all-namespace"]);
+        assert_eq!(
+            said,
+            "unknown argument \"--all-namespace\" | did you mean --all-namespaces?"
+        );
+    }
+
+    #[test]
+    fn a_bad_value_names_the_flag_and_the_known_ones() {
+        let said = refused(&["leases", "-o", "xml"]);
+        assert!(
+            said.contains("choose table, wide, json, yaml or name"),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1);
+        let said = refused(&["leases", "--color", "pink"]);
+        assert!(said.ends_with("one of auto, always, never"), "{said}");
+    }
+
+    #[test]
+    fn a_missing_argument_is_one_sentence() {
+        assert!(refused(&["completion"]).starts_with("<SHELL> is missing"));
+    }
+}
