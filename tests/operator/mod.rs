@@ -1,4 +1,7 @@
 //! The operator against a real control plane: passes in process, one namespace per test.
 
 mod api;
+pub(crate) mod cut;
+pub(crate) mod hand;
 pub(crate) mod harness;
+pub(crate) mod sight;
