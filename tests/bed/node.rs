@@ -66,7 +66,7 @@ async fn a_service_account_reaches_the_api_server_through_its_service() {
         return;
     };
     let world = World::bare(node).await;
-    let command = "nc -z -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT && test -s /var/run/secrets/kubernetes.io/serviceaccount/token";
+    let command = "nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null && test -s /var/run/secrets/kubernetes.io/serviceaccount/token";
     run(
         &world,
         &node.images().await.cluster,
