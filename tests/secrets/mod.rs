@@ -6,3 +6,4 @@ mod per_run_wire;
 mod rbac_wire;
 mod records_wire;
 mod state_wire;
+mod variables_wire;
