@@ -4,6 +4,7 @@
 mod api;
 mod bed;
 mod house;
+mod operator;
 mod secrets;
 mod testbed;
 mod wire;
