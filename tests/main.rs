@@ -4,4 +4,5 @@
 mod api;
 mod bed;
 mod house;
+mod runner;
 mod testbed;
