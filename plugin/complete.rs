@@ -310,7 +310,7 @@ impl Source {
                     list(&session.server, &request, &page, Form::Objects).await?;
                 Ok(all
                     .into_iter()
-                    .map(LeaseItem::view)
+                    .map(|lease| lease.view())
                     .map(|view| (view.name.clone(), holder_operation(&view)))
                     .collect())
             }

@@ -92,14 +92,14 @@ pub(crate) enum Error {
     #[error("cannot {request}: forbidden")]
     Forbidden {
         /// What was asked.
-        request: Request,
+        request: Box<Request>,
     },
 
     /// The API server does not know the resource.
     #[error("this cluster does not serve {}", .request.resource.served_name())]
     NotServed {
         /// What was asked.
-        request: Request,
+        request: Box<Request>,
     },
 
     /// The object that the command is about does not exist.
@@ -126,7 +126,7 @@ pub(crate) enum Error {
     #[error("{request} failed: the API server answered {code}{}", in_brackets(.reason))]
     Answer {
         /// What was asked.
-        request: Request,
+        request: Box<Request>,
         /// HTTP status code.
         code: u16,
         /// `Status.reason`, may be empty.
@@ -137,7 +137,7 @@ pub(crate) enum Error {
     #[error("{request} failed: the answer cannot be read: {why}")]
     Undecodable {
         /// What was asked.
-        request: Request,
+        request: Box<Request>,
         /// The decoder's message.
         why: String,
     },
@@ -146,7 +146,7 @@ pub(crate) enum Error {
     #[error("{request} timed out after {seconds}s")]
     TimedOut {
         /// What was asked.
-        request: Request,
+        request: Box<Request>,
         /// The limit, in seconds.
         seconds: u64,
     },

@@ -7,12 +7,13 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::read::JobRow;
-use super::read::wire::{Condition, JobItem};
+use super::read::wire::{Condition, JobItem, LeaseItem};
 use super::report::{
     At, Backstop, Frees, FreesKind, HolderParts, JobReport, LeaseReport, OwnerReport, PodsReport,
     Waiter, Warning,
 };
 use super::time;
+use crate::jobs::facts;
 use crate::lease::{
     Evidence, GRACE, HolderJob, HolderPod, Judgement, LeaseState, LeaseView, judge,
 };
@@ -53,7 +54,7 @@ impl<T> Fact<T> {
 
 /// A holder's Job as far as it was read: from the object, or from a table row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct JobFacts {
+pub(crate) struct HolderFacts {
     /// What it does.
     pub(crate) state: JobState,
     /// Its uid, when the object was read.
@@ -106,7 +107,7 @@ impl JobState {
     }
 }
 
-impl From<JobRow> for JobFacts {
+impl From<JobRow> for HolderFacts {
     fn from(row: JobRow) -> Self {
         Self {
             state: match row {
@@ -127,44 +128,42 @@ impl From<JobRow> for JobFacts {
     }
 }
 
-impl From<&JobItem> for JobFacts {
+impl From<&JobItem> for HolderFacts {
     fn from(job: &JobItem) -> Self {
-        let is_true = |kind: &str| {
-            job.status
-                .conditions
-                .iter()
-                .find(|condition| condition.kind == kind && condition.status == "True")
+        let created = job.metadata.creation_timestamp.unwrap_or_default();
+        let ending = |kind: &str| {
+            let mut conditions = job.status.conditions.iter().flatten();
+            conditions.any(|condition| condition.type_ == kind && condition.status == "True")
         };
-        let (complete, failed) = (is_true("Complete"), is_true("Failed"));
-        let state = if complete.is_some() {
-            JobState::Complete
-        } else if failed.is_some() {
-            JobState::Failed
-        } else if job.metadata.deletion_timestamp.is_some() {
-            JobState::Deleting
-        } else if is_true("FailureTarget").is_some() || is_true("SuccessCriteriaMet").is_some() {
-            JobState::Ending
-        } else if job.spec.suspend {
-            JobState::Suspended
-        } else {
-            JobState::Running
+        let finished = facts::finish(Some(&job.status), created);
+        let state = match finished {
+            facts::JobState::Complete { .. } => JobState::Complete,
+            facts::JobState::Failed { .. } => JobState::Failed,
+            facts::JobState::Unfinished if job.metadata.deletion_timestamp.is_some() => {
+                JobState::Deleting
+            }
+            facts::JobState::Unfinished
+                if ending("FailureTarget") || ending("SuccessCriteriaMet") =>
+            {
+                JobState::Ending
+            }
+            facts::JobState::Unfinished if job.spec.suspend => JobState::Suspended,
+            facts::JobState::Unfinished => JobState::Running,
         };
-        let finished = complete
-            .or(failed)
-            .and_then(|condition| condition.last_transition_time);
+        let count = |pods: Option<i32>| i64::from(pods.unwrap_or_default());
         Self {
             state,
             uid: Some(job.metadata.uid.clone()),
             created: job.metadata.creation_timestamp,
-            started: job.status.start_time,
+            started: job.status.start_time.as_ref().map(|time| time.0),
             deadline_seconds: job.spec.active_deadline_seconds,
-            finished: finished.or(job.status.completion_time),
-            active_and_ready: Some((job.status.active, job.status.ready)),
+            finished: finished.finished_at(),
+            active_and_ready: Some((count(job.status.active), count(job.status.ready))),
         }
     }
 }
 
-impl JobFacts {
+impl HolderFacts {
     /// When Kubernetes stops it.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         Some(time::plus(self.started?, self.deadline_seconds?))
@@ -206,11 +205,26 @@ pub(crate) struct LeaseFacts {
     /// Whether it carries the operator's own label.
     pub(crate) managed: bool,
     /// The holder's Job.
-    pub(crate) job: Fact<JobFacts>,
+    pub(crate) job: Fact<HolderFacts>,
     /// The live pods of that Job; `Found` may be empty.
     pub(crate) pods: Fact<Vec<LivePod>>,
     /// The object it belongs to.
     pub(crate) owner: Fact<OwnerFacts>,
+}
+
+impl LeaseFacts {
+    /// A lease of which nothing else was read yet.
+    pub(crate) fn unread(item: &LeaseItem) -> Self {
+        Self {
+            view: item.view(),
+            written_at: item.written_at(),
+            fenced: item.is_fenced(),
+            managed: item.is_managed(),
+            job: Fact::NotRead,
+            pods: Fact::NotRead,
+            owner: Fact::NotRead,
+        }
+    }
 }
 
 /// What a lease's owner says about itself.
@@ -355,7 +369,7 @@ pub(crate) fn evaluate(facts: &LeaseFacts, now: Timestamp) -> Evaluation {
     }
 }
 
-fn job_evidence(job: &Fact<JobFacts>) -> Evidence<HolderJob> {
+fn job_evidence(job: &Fact<HolderFacts>) -> Evidence<HolderJob> {
     match job {
         Fact::NotRead => Evidence::NotRead,
         Fact::Unreadable(error) => Evidence::Failed(error.clone()),
@@ -709,7 +723,7 @@ pub(crate) fn holder_operation(view: &LeaseView) -> String {
 }
 
 /// The holder's Job in a report; nothing when it could not be read.
-pub(crate) fn job_report(job: &Fact<JobFacts>) -> Option<JobReport> {
+pub(crate) fn job_report(job: &Fact<HolderFacts>) -> Option<JobReport> {
     match job {
         Fact::Found(job) => Some(job.report()),
         Fact::Absent => Some(JobReport {

@@ -90,7 +90,7 @@ pub(crate) fn table(
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     if with_header {
-        table.set_header(header.iter().map(|name| Cell::new(name)));
+        table.set_header(header.iter().map(Cell::new));
     }
     for row in rows {
         table.add_row(row.iter().map(|field| Cell::new(printable(&field.text))));

@@ -176,7 +176,11 @@ fn plugin_command(program: &str, args: Vec<OsString>) -> Result<Exit, Error> {
     };
     let cli = Cli::from_arg_matches(&matches).map_err(|error| usage_error(program, &error))?;
     match cli.command {
-        Command::Version(args) => plugin::version::run(&args, cli.global),
+        Command::Version(args) if args.client => plugin::version::client(&args),
+        Command::Version(args) => {
+            let settings = Settings::try_from(cli.global)?;
+            plugin::block_on(&settings.clone(), plugin::version::run(&args, settings))
+        }
         Command::Completion(args) => plugin::completion::run(&args),
         Command::Options => options(),
         Command::Leases(args) => {

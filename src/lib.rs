@@ -7,6 +7,7 @@ pub mod api;
 pub mod cli;
 pub mod client;
 pub mod decide;
+pub mod events;
 pub mod image;
 pub mod inputs;
 pub mod jobs;
@@ -14,13 +15,11 @@ pub mod lease;
 pub mod names;
 pub mod outputs;
 pub mod owner;
-#[cfg(unix)]
 pub mod runner;
 pub mod state;
 pub mod text;
 
 #[path = "../operator/mod.rs"]
 pub mod operator;
-
 #[path = "../plugin/mod.rs"]
 pub mod plugin;

@@ -17,7 +17,7 @@ use super::LeasesArgs;
 use crate::names::{Kind, LeaseScope, ObjectKey, Op, cluster_write_lease, key, label_value};
 use crate::plugin::error::Error;
 use crate::plugin::evaluate::{
-    Fact, JobFacts, LeaseFacts, LivePod, OwnerFacts, State, evaluate, waiting_operation,
+    Fact, HolderFacts, LeaseFacts, LivePod, OwnerFacts, State, evaluate, waiting_operation,
 };
 use crate::plugin::object::{KindName, resource_of};
 use crate::plugin::output;
@@ -69,7 +69,7 @@ pub(super) async fn leases(
     })
     .await?;
 
-    let mut facts: Vec<LeaseFacts> = items.into_iter().map(unread).collect();
+    let mut facts: Vec<LeaseFacts> = items.iter().map(LeaseFacts::unread).collect();
     let jobs = holder_jobs(server, &facts, tables, &mut unknowns).await;
     let pods = match pods
         .await
@@ -107,18 +107,6 @@ pub(super) async fn leases(
         unknowns,
         missing,
     })
-}
-
-fn unread(item: LeaseItem) -> LeaseFacts {
-    LeaseFacts {
-        written_at: item.written_at(),
-        fenced: item.is_fenced(),
-        managed: item.is_managed(),
-        view: item.view(),
-        job: Fact::NotRead,
-        pods: Fact::NotRead,
-        owner: Fact::NotRead,
-    }
 }
 
 /// The leases by name, by owner, or by label.
@@ -232,12 +220,15 @@ async fn by_name(
     Ok((items, missing))
 }
 
+/// The Jobs of one namespace by name.
+type Answered = Result<HashMap<String, HolderFacts>, TableError>;
+
 /// Tables of Jobs on their way, one per namespace.
 struct Tables {
     server: Arc<ApiServer>,
     slots: Arc<Semaphore>,
     asked: BTreeSet<String>,
-    running: JoinSet<(String, Result<HashMap<String, JobFacts>, TableError>)>,
+    running: JoinSet<(String, Answered)>,
 }
 
 impl Tables {
@@ -280,7 +271,7 @@ async fn holder_jobs(
     leases: &[LeaseFacts],
     mut tables: Tables,
     unknowns: &mut Vec<Unknown>,
-) -> HashMap<Named, Fact<JobFacts>> {
+) -> HashMap<Named, Fact<HolderFacts>> {
     let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for view in leases
         .iter()
@@ -349,7 +340,7 @@ async fn confirm(
     namespace: &str,
     names: &[&&str],
     unknowns: &mut Vec<Unknown>,
-) -> HashMap<Named, Fact<JobFacts>> {
+) -> HashMap<Named, Fact<HolderFacts>> {
     if names.len() >= CONFIRMED_BY_TABLE
         && let Ok(mut rows) = job_rows(server, namespace, false).await
     {
@@ -375,7 +366,7 @@ async fn read_each<'a>(
     server: &Arc<ApiServer>,
     names: impl Iterator<Item = (&'a str, &'a str)>,
     unknowns: &mut Vec<Unknown>,
-) -> HashMap<Named, Fact<JobFacts>> {
+) -> HashMap<Named, Fact<HolderFacts>> {
     let answers = stream::iter(names)
         .map(|(namespace, name)| async move {
             let job: Result<Option<JobItem>, Error> =
@@ -388,7 +379,7 @@ async fn read_each<'a>(
     let mut jobs = HashMap::new();
     for (holder, answer) in answers {
         let fact = match answer {
-            Ok(Some(job)) => Fact::Found(JobFacts::from(&job)),
+            Ok(Some(job)) => Fact::Found(HolderFacts::from(&job)),
             Ok(None) => Fact::Absent,
             Err(error) => {
                 let unknown = Unknown::new(&error, "its lease is Unknown");
@@ -409,10 +400,10 @@ async fn list_jobs(
     server: &Arc<ApiServer>,
     wanted: &BTreeMap<&str, BTreeSet<&str>>,
     unknowns: &mut Vec<Unknown>,
-) -> HashMap<Named, Fact<JobFacts>> {
+) -> HashMap<Named, Fact<HolderFacts>> {
     let request = Request::list(Resource::JOBS, None);
     let query = Query::labelled(format!("{}=true", key::MANAGED));
-    let mut jobs: HashMap<Named, Fact<JobFacts>> = HashMap::new();
+    let mut jobs: HashMap<Named, Fact<HolderFacts>> = HashMap::new();
     let listed = each_page(
         server,
         &request,
@@ -424,7 +415,7 @@ async fn list_jobs(
                     .get(job.metadata.namespace.as_str())
                     .is_some_and(|names| names.contains(job.metadata.name.as_str()));
                 if held {
-                    let facts = JobFacts::from(&job);
+                    let facts = HolderFacts::from(&job);
                     jobs.insert(
                         (job.metadata.namespace, job.metadata.name),
                         Fact::Found(facts),
@@ -559,9 +550,12 @@ async fn single_owners(
     }
 }
 
+/// Objects and their clusters, by namespace and the name in their leases' labels.
+type Objects = HashMap<Named, (OwnerFacts, String)>;
+
 /// Every workload object of the scope, for names, existence and waits.
 struct Owners {
-    kinds: BTreeMap<&'static str, Result<HashMap<Named, (OwnerFacts, String)>, String>>,
+    kinds: BTreeMap<&'static str, Result<Objects, String>>,
 }
 
 impl Owners {

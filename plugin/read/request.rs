@@ -63,9 +63,6 @@ impl Resource {
         "terraformmachinepools",
         "terraformmachinepool",
     );
-    /// TerraformPlans.
-    pub(crate) const TERRAFORM_PLANS: Self =
-        Self::new(CAPTF, "v1alpha1", "terraformplans", "terraformplan");
 
     /// `leases.coordination.k8s.io`, or `pods`: the form of `kubectl auth can-i` and `-o name`.
     pub(crate) fn qualified(&self) -> String {

@@ -29,6 +29,9 @@ const TRIES: u32 = 4;
 /// Objects in one page of a list, unless `--chunk-size` says otherwise.
 pub(crate) const PAGE: u32 = 500;
 
+/// Bytes of a body that are read at once.
+const PIECE: usize = 16 * 1024;
+
 /// In which form an answer is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -211,7 +214,7 @@ impl ApiServer {
     ) -> Result<Vec<u8>, Error> {
         let body = self.read(request, &query.encode(), form, chunk).await?;
         body.ok_or_else(|| Error::NotServed {
-            request: request.clone(),
+            request: Box::new(request.clone()),
         })
     }
 
@@ -253,7 +256,7 @@ impl ApiServer {
                 .await
                 .unwrap_or_else(|_| {
                     Err(Failure::Final(Error::TimedOut {
-                        request: request.clone(),
+                        request: Box::new(request.clone()),
                         seconds: limit.as_secs(),
                     }))
                 }),
@@ -288,7 +291,7 @@ impl ApiServer {
         );
         let mut stream = Box::pin(answer.map_err(|error| self.failure(request, &error))?);
         let mut body = Vec::new();
-        let mut piece = [0_u8; 16 * 1024];
+        let mut piece = vec![0_u8; PIECE];
         loop {
             let broken = |error: std::io::Error| Failure::Again {
                 error: self.unreachable(&error),
@@ -332,7 +335,7 @@ impl ApiServer {
 
     fn refusal(&self, request: &Request, status: &kube::core::Status) -> Failure {
         let answer = || Error::Answer {
-            request: request.clone(),
+            request: Box::new(request.clone()),
             code: status.code,
             reason: if status.details.is_some() || status.is_failure() && status.code != 404 {
                 clause_of_reason(&status.reason)
@@ -343,7 +346,7 @@ impl ApiServer {
         match StatusCode::from_u16(status.code).unwrap_or_default() {
             // An unknown path is answered in plain text, an absent object with its name.
             StatusCode::NOT_FOUND if status.details.is_none() => Failure::Final(Error::NotServed {
-                request: request.clone(),
+                request: Box::new(request.clone()),
             }),
             StatusCode::NOT_FOUND => Failure::Absent,
             StatusCode::UNAUTHORIZED => Failure::Final(Error::NotAuthenticated {
@@ -352,7 +355,7 @@ impl ApiServer {
             StatusCode::FORBIDDEN => {
                 tracing::debug!(message = status.message, "forbidden");
                 Failure::Final(Error::Forbidden {
-                    request: request.clone(),
+                    request: Box::new(request.clone()),
                 })
             }
             StatusCode::TOO_MANY_REQUESTS
@@ -399,7 +402,7 @@ enum Failure {
 /// Decodes a body, naming the request when it is not what the API promises.
 pub(crate) fn decode<T: DeserializeOwned>(request: &Request, body: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|error| Error::Undecodable {
-        request: request.clone(),
+        request: Box::new(request.clone()),
         why: clause(&error.to_string()),
     })
 }

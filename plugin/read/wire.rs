@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::JobStatus;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
@@ -74,6 +76,31 @@ pub(crate) struct Written {
 }
 
 impl Meta {
+    /// The same metadata in the form that the core's rules read.
+    pub(crate) fn object_meta(&self) -> ObjectMeta {
+        let owners = self.owner_references.iter().map(|owner| OwnerReference {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+            controller: Some(owner.controller),
+            ..OwnerReference::default()
+        });
+        ObjectMeta {
+            name: Some(self.name.clone()),
+            namespace: Some(self.namespace.clone()),
+            uid: Some(self.uid.clone()),
+            resource_version: Some(self.resource_version.clone()),
+            generation: Some(self.generation),
+            creation_timestamp: self.creation_timestamp.map(Time),
+            deletion_timestamp: self.deletion_timestamp.map(Time),
+            labels: Some(self.labels.clone()),
+            annotations: Some(self.annotations.clone()),
+            owner_references: Some(owners.collect()),
+            ..ObjectMeta::default()
+        }
+    }
+
     /// Label value, empty when unset.
     pub(crate) fn label(&self, key: &str) -> &str {
         self.labels.get(key).map_or("", String::as_str)
@@ -133,29 +160,10 @@ impl LeaseItem {
     }
 
     /// The lease as every reader of the operator sees it.
-    pub(crate) fn view(self) -> LeaseView {
-        let Meta {
-            name,
-            namespace,
-            uid,
-            resource_version,
-            creation_timestamp,
-            labels,
-            annotations,
-            ..
-        } = self.metadata;
+    pub(crate) fn view(&self) -> LeaseView {
         LeaseView::read(&Lease {
-            metadata: ObjectMeta {
-                name: Some(name),
-                namespace: Some(namespace),
-                uid: Some(uid),
-                resource_version: Some(resource_version),
-                creation_timestamp: creation_timestamp.map(Time),
-                labels: Some(labels),
-                annotations: Some(annotations),
-                ..ObjectMeta::default()
-            },
-            spec: self.spec,
+            metadata: self.metadata.object_meta(),
+            spec: self.spec.clone(),
         })
     }
 }
@@ -217,89 +225,11 @@ pub(crate) struct JobSpec {
     pub(crate) suspend: bool,
 }
 
-/// A Job's status.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct JobStatus {
-    /// When the Job controller first saw it.
-    pub(crate) start_time: Option<Timestamp>,
-    /// When it completed.
-    pub(crate) completion_time: Option<Timestamp>,
-    /// Pods that are Pending or Running.
-    pub(crate) active: i64,
-    /// Pods that are ready.
-    pub(crate) ready: i64,
-    /// Conditions.
-    pub(crate) conditions: Vec<Condition>,
-}
-
-/// A pod without its containers' specification.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PodItem {
-    pub(crate) metadata: Meta,
-    pub(crate) spec: PodSpec,
-    pub(crate) status: PodStatus,
-}
-
-impl Keyed for PodItem {
+impl Keyed for Pod {
     fn key(&self) -> (&str, &str) {
-        (&self.metadata.namespace, &self.metadata.name)
+        (
+            self.metadata.namespace.as_deref().unwrap_or_default(),
+            self.metadata.name.as_deref().unwrap_or_default(),
+        )
     }
-}
-
-/// Where a pod runs.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodSpec {
-    /// Node, empty before it is scheduled.
-    pub(crate) node_name: String,
-}
-
-/// A pod's status.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodStatus {
-    /// Phase.
-    pub(crate) phase: String,
-    /// Conditions.
-    pub(crate) conditions: Vec<Condition>,
-    /// Init containers.
-    pub(crate) init_container_statuses: Vec<ContainerStatus>,
-    /// Containers.
-    pub(crate) container_statuses: Vec<ContainerStatus>,
-}
-
-/// A container's status.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ContainerStatus {
-    /// Name.
-    pub(crate) name: String,
-    /// How often it was started again.
-    pub(crate) restart_count: i64,
-    /// What it does now.
-    pub(crate) state: ContainerState,
-}
-
-/// What a container does.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ContainerState {
-    /// It waits to be started.
-    pub(crate) waiting: Option<ContainerReason>,
-    /// It ended.
-    pub(crate) terminated: Option<ContainerReason>,
-}
-
-/// Why a container waits or ended.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ContainerReason {
-    /// Reason in one word.
-    pub(crate) reason: String,
-    /// The kubelet's message.
-    pub(crate) message: String,
-    /// Exit code of an ended container.
-    pub(crate) exit_code: Option<i64>,
 }

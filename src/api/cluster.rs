@@ -276,8 +276,8 @@ mod tests {
     fn typed_numbers_are_read_beside_exact_ones() {
         let read: TerraformCluster = serde_json::from_str(WRITTEN).unwrap();
         let jobs = read.spec.workspace.jobs.unwrap();
-        assert_eq!(jobs.active_deadline_seconds(), 7200);
-        assert_eq!(jobs.lock_timeout_seconds(), 0);
+        assert_eq!(jobs.active_deadline_seconds, Some(7200));
+        assert_eq!(jobs.lock_timeout_seconds, Some(0));
         assert_eq!(jobs.env[0].name(), "A");
         let status = read.status.unwrap();
         assert!(status.workspace.is_provisioned());

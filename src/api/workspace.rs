@@ -227,42 +227,6 @@ pub struct JobPolicy {
     pub pod_security_context: Option<Verbatim<PodSecurityContext>>,
 }
 
-impl JobPolicy {
-    /// `activeDeadlineSeconds`, 3600 when unset (api.md §4).
-    #[must_use]
-    pub fn active_deadline_seconds(&self) -> i64 {
-        self.active_deadline_seconds
-            .filter(|seconds| *seconds > 0)
-            .unwrap_or(3600)
-    }
-
-    /// `lockTimeoutSeconds`, 300 when unset; 0 is a real value (api.md §4).
-    #[must_use]
-    pub fn lock_timeout_seconds(&self) -> i32 {
-        self.lock_timeout_seconds.unwrap_or(300)
-    }
-
-    /// `successfulJobsHistoryLimit`, 3 when unset; 0 is a real value (api.md §4).
-    #[must_use]
-    pub fn successful_jobs_history_limit(&self) -> i32 {
-        self.successful_jobs_history_limit.unwrap_or(3)
-    }
-
-    /// `failedJobsHistoryLimit`, 3 when unset; 0 is a real value (api.md §4).
-    #[must_use]
-    pub fn failed_jobs_history_limit(&self) -> i32 {
-        self.failed_jobs_history_limit.unwrap_or(3)
-    }
-
-    /// `serviceAccountName`, `captf-runner` when unset (api.md §4).
-    #[must_use]
-    pub fn service_account_name(&self) -> &str {
-        self.service_account_name
-            .as_deref()
-            .unwrap_or("captf-runner")
-    }
-}
-
 /// What every workload kind reports. Nothing in it is load-bearing: all of it is rebuilt from spec,
 /// state Secret, durable inputs Secret and Job list (api.md §8).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

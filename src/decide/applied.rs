@@ -32,26 +32,32 @@ pub enum InputsView {
 /// The condition `InputsApplied`; `None` leaves it as it is.
 #[must_use]
 pub fn inputs_applied(view: &InputsView) -> Option<Verdict> {
-    let verdict = match view {
-        InputsView::ApplyRuns { job } => InputsApplied::ApplyRunning.with(format!("Job {job} applies them")),
-        InputsView::StateNotRead { stale: false } => return None,
-        InputsView::StateNotRead { stale: true } => {
-            InputsApplied::InputsUnavailable.with("the apply ended, and its state was not read yet")
-        }
-        InputsView::Read { awaits_approval: true, .. } => {
-            InputsApplied::AwaitingApproval.with("a TerraformPlan waits for its approval")
-        }
-        InputsView::Read { applied: false, gate: Some(gate), .. } => {
-            InputsApplied::InputsUnavailable.with(gate.clone())
-        }
-        InputsView::Read { last_apply_failed: true, .. } => {
-            InputsApplied::InputsApplyFailed.with("the newest apply failed and none has succeeded since")
-        }
-        InputsView::Read { applied: false, .. } => {
-            InputsApplied::ApplyPending.with("the current inputs are not applied, and no Job runs")
-        }
-        InputsView::Read { applied: true, .. } => InputsApplied::InputsApplied.plain(),
-    };
+    let verdict =
+        match view {
+            InputsView::ApplyRuns { job } => {
+                InputsApplied::ApplyRunning.with(format!("Job {job} applies them"))
+            }
+            InputsView::StateNotRead { stale: false } => return None,
+            InputsView::StateNotRead { stale: true } => InputsApplied::InputsUnavailable
+                .with("the apply ended, and its state was not read yet"),
+            InputsView::Read {
+                awaits_approval: true,
+                ..
+            } => InputsApplied::AwaitingApproval.with("a TerraformPlan waits for its approval"),
+            InputsView::Read {
+                applied: false,
+                gate: Some(gate),
+                ..
+            } => InputsApplied::InputsUnavailable.with(gate.clone()),
+            InputsView::Read {
+                last_apply_failed: true,
+                ..
+            } => InputsApplied::InputsApplyFailed
+                .with("the newest apply failed and none has succeeded since"),
+            InputsView::Read { applied: false, .. } => InputsApplied::ApplyPending
+                .with("the current inputs are not applied, and no Job runs"),
+            InputsView::Read { applied: true, .. } => InputsApplied::InputsApplied.plain(),
+        };
     Some(verdict)
 }
 
@@ -60,11 +66,19 @@ pub fn inputs_applied(view: &InputsView) -> Option<Verdict> {
 #[must_use]
 pub fn reconciling(inputs_applied: &Verdict) -> Verdict {
     let waits = inputs_applied.status() == Status::False
-        && [InputsApplied::ApplyPending, InputsApplied::AwaitingApproval, InputsApplied::ApplyRunning]
-            .iter()
-            .any(|state| state.reason() == inputs_applied.reason());
+        && [
+            InputsApplied::ApplyPending,
+            InputsApplied::AwaitingApproval,
+            InputsApplied::ApplyRunning,
+        ]
+        .iter()
+        .any(|state| state.reason() == inputs_applied.reason());
     if waits {
-        Reconciling::InputsNotApplied.with(format!("{}: {}", inputs_applied.reason(), inputs_applied.message()))
+        Reconciling::InputsNotApplied.with(format!(
+            "{}: {}",
+            inputs_applied.reason(),
+            inputs_applied.message()
+        ))
     } else {
         Reconciling::Reconciled.plain()
     }
@@ -77,31 +91,70 @@ mod tests {
 
     use super::{InputsView, inputs_applied, reconciling};
 
-    fn read(awaits_approval: bool, gate: bool, last_apply_failed: bool, applied: bool) -> InputsView {
-        InputsView::Read { awaits_approval, gate: gate.then(|| "gate".to_owned()), last_apply_failed, applied }
+    fn read(
+        awaits_approval: bool,
+        gate: bool,
+        last_apply_failed: bool,
+        applied: bool,
+    ) -> InputsView {
+        InputsView::Read {
+            awaits_approval,
+            gate: gate.then(|| "gate".to_owned()),
+            last_apply_failed,
+            applied,
+        }
     }
 
     #[rstest]
     #[case(InputsView::ApplyRuns { job: "j".into() }, "False/ApplyRunning", "True/InputsNotApplied")]
     #[case(InputsView::StateNotRead { stale: true }, "Unknown/InputsUnavailable", "False/Reconciled")]
-    #[case(read(true, true, true, false), "False/AwaitingApproval", "True/InputsNotApplied")]
-    #[case(read(false, true, true, false), "Unknown/InputsUnavailable", "False/Reconciled")]
-    #[case(read(false, false, true, true), "False/InputsApplyFailed", "False/Reconciled")]
-    #[case(read(false, false, false, false), "False/ApplyPending", "True/InputsNotApplied")]
-    #[case(read(false, true, false, true), "True/InputsApplied", "False/Reconciled")]
+    #[case(
+        read(true, true, true, false),
+        "False/AwaitingApproval",
+        "True/InputsNotApplied"
+    )]
+    #[case(
+        read(false, true, true, false),
+        "Unknown/InputsUnavailable",
+        "False/Reconciled"
+    )]
+    #[case(
+        read(false, false, true, true),
+        "False/InputsApplyFailed",
+        "False/Reconciled"
+    )]
+    #[case(
+        read(false, false, false, false),
+        "False/ApplyPending",
+        "True/InputsNotApplied"
+    )]
+    #[case(
+        read(false, true, false, true),
+        "True/InputsApplied",
+        "False/Reconciled"
+    )]
     fn the_first_match_says_whether_the_inputs_are_applied(
         #[case] view: InputsView,
         #[case] applied: &str,
         #[case] reconciles: &str,
     ) {
         let verdict = inputs_applied(&view).unwrap();
-        assert_eq!(format!("{}/{}", verdict.status(), verdict.reason()), applied);
+        assert_eq!(
+            format!("{}/{}", verdict.status(), verdict.reason()),
+            applied
+        );
         let reconciling = reconciling(&verdict);
-        assert_eq!(format!("{}/{}", reconciling.status(), reconciling.reason()), reconciles);
+        assert_eq!(
+            format!("{}/{}", reconciling.status(), reconciling.reason()),
+            reconciles
+        );
     }
 
     #[test]
     fn a_pass_that_read_no_state_leaves_the_condition() {
-        assert_eq!(inputs_applied(&InputsView::StateNotRead { stale: false }), None);
+        assert_eq!(
+            inputs_applied(&InputsView::StateNotRead { stale: false }),
+            None
+        );
     }
 }

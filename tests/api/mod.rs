@@ -1,5 +1,6 @@
 //! The API: what is installed, and what a real API server makes of it.
 
+mod capi;
 mod crds;
 mod install;
 mod manifests;

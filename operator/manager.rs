@@ -1,0 +1,286 @@
+//! The manager process: from its flags to a clean stop (manager.md §1, §8).
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::cache::{Caches, Wake};
+use super::context::{Context, Options};
+use super::controller::{self, CLUSTER_CONTROLLER};
+use super::election::{self, Elector, Leadership};
+use super::events::{Events, Publisher};
+use super::leases::Leases;
+use super::metrics::{self, BuildInfo, Metrics};
+use super::queue::WorkQueue;
+use super::settings::{InvalidFlags, ManagerArgs, Settings};
+use super::start::Starter;
+use super::state::StateReader;
+use super::{health, logging, watch};
+use crate::client::{Access, Clock, ConnectError, connect};
+use crate::names::ObjectKey;
+
+/// How long one request to the API server may take. Well below half the grace of a lease, so that a
+/// create that was sent in time also ends in time (leases.md §6.6).
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long running passes may go on after the stop was asked for (manager.md §8).
+const GRACEFUL: Duration = Duration::from_secs(20);
+
+/// Why a manager does not start or ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// Flags or environment.
+    #[error("{0}; kubectl-captf manager --help lists the flags")]
+    Flags(#[from] InvalidFlags),
+    /// The kubeconfig cannot be read.
+    #[error(
+        "the kubeconfig cannot be read: {0}; name another one with --kubeconfig or $KUBECONFIG"
+    )]
+    Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
+    /// No kubeconfig was named, and this is no pod.
+    #[error(
+        "no API server is known: {0}; name a kubeconfig with --kubeconfig or $KUBECONFIG, or run in a pod"
+    )]
+    NoCluster(#[source] Box<kube::config::InClusterError>),
+    /// The client cannot be built.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Serve(#[from] health::ServeError),
+    /// The process cannot be set up.
+    #[error("the process cannot be set up: {0}")]
+    Process(#[from] std::io::Error),
+    /// The leader's Lease was lost: another manager may act from now on.
+    #[error(
+        "the leader election was lost: {0}; this process ends so that it cannot act beside another leader"
+    )]
+    LeadershipLost(String),
+}
+
+/// Runs `kubectl-captf manager`.
+#[must_use]
+pub fn main(args: ManagerArgs) -> ExitCode {
+    if let Err(error) = args.logging().map(logging::install) {
+        return fail(&error.into());
+    }
+    for line in args.flag_lines() {
+        tracing::info!("{line}");
+    }
+    let settings = match args.settings(&|name| std::env::var(name).ok()) {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error.into()),
+    };
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!(
+        version = crate::VERSION,
+        commit = crate::COMMIT,
+        contract = crate::inputs::CONTRACT_VERSION,
+        "starting"
+    );
+    let outcome = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(ManagerError::from)
+        .and_then(|runtime| runtime.block_on(run(settings)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &ManagerError) -> ExitCode {
+    // The log may not be there yet, and whoever started the process reads stderr.
+    eprintln!("kubectl-captf manager: {error}");
+    ExitCode::FAILURE
+}
+
+/// Runs the manager until it is told to stop.
+///
+/// # Errors
+/// When it cannot start, or lost the election.
+pub async fn run(settings: Settings) -> Result<(), ManagerError> {
+    let mut signals = Signals::new()?;
+    let config = kube_config(&settings).await?;
+    let metrics = Metrics::new(BuildInfo {
+        version: crate::VERSION,
+        commit: crate::COMMIT,
+    });
+    let clock = Clock::system();
+    metrics.track_clock(clock.clone());
+    let host = config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let client = metrics::counted(connect(&config, &clock)?, &metrics, &host);
+    let access = Access::new(client, clock.clone(), REQUEST_LIMIT);
+
+    let queue: WorkQueue<ObjectKey> = WorkQueue::new(metrics.queue(CLUSTER_CONTROLLER));
+    let caches = Caches::new(settings.scope.clone());
+    let wake: Arc<dyn Wake> = Arc::new(queue.clone());
+    let counted = Arc::clone(&caches);
+    metrics.track_active_jobs(move || counted.active_jobs());
+    let watching = connect(&watch::client_config(config.clone()), &clock)?;
+    let mut background = caches.watch(&watching, &wake);
+    health::serve(&settings, &metrics, &access, &mut background).await?;
+
+    let (events, publisher) = Events::start(access.clone(), instance());
+    let context = context(&settings, access, &caches, events, metrics.clone());
+    let leadership = tokio::select! {
+        leadership = lead(&settings, &config, &clock) => leadership?,
+        () = signals.stop() => return Ok(()),
+    };
+    tokio::select! {
+        () = caches.synced() => {}
+        () = signals.stop() => return Ok(()),
+        lost = leadership.lost() => return Err(ManagerError::LeadershipLost(lost)),
+    }
+    background.spawn(Arc::clone(&caches).resync(settings.sync_period, Arc::clone(&wake)));
+    let workers = settings.concurrency.cluster.get();
+    tracing::info!(controller = CLUSTER_CONTROLLER, workers, "starting workers");
+    let passes = controller::start(
+        &context,
+        &queue,
+        &metrics.controller(CLUSTER_CONTROLLER, workers),
+        workers,
+    );
+    drop(context);
+    tokio::select! {
+        () = signals.stop() => {}
+        lost = leadership.lost() => return Err(ManagerError::LeadershipLost(lost)),
+    }
+    stop(&mut signals, &queue, passes, publisher, leadership).await;
+    Ok(())
+}
+
+/// Takes no more work, lets running passes end, writes what is left to say (manager.md §8).
+async fn stop(
+    signals: &mut Signals,
+    queue: &WorkQueue<ObjectKey>,
+    mut passes: JoinSet<()>,
+    publisher: Publisher,
+    leadership: Leadership,
+) {
+    tracing::info!(
+        "stopping: running passes have {} s to end",
+        GRACEFUL.as_secs()
+    );
+    queue.shut_down();
+    let ended = async { while passes.join_next().await.is_some() {} };
+    tokio::select! {
+        ended = timeout(GRACEFUL, ended) => match ended {
+            Ok(()) => {
+                publisher.flush().await;
+                leadership.release_if_asked().await;
+            }
+            // A pass that still runs may still write: the Lease stays and expires.
+            Err(_) => tracing::warn!("a pass did not end in time; it is left where it is"),
+        },
+        () = signals.stop() => {
+            tracing::warn!("a second signal: stopping at once");
+            std::process::exit(1);
+        }
+    }
+}
+
+async fn lead(
+    settings: &Settings,
+    config: &kube::Config,
+    clock: &Clock,
+) -> Result<Leadership, ManagerError> {
+    let Some(election) = settings.election else {
+        return Ok(Leadership::unchallenged());
+    };
+    let namespace = election::namespace(settings.pod_namespace.as_deref());
+    let elector = Elector::new(connect(config, clock)?, &namespace, election);
+    tracing::info!(identity = elector.identity(), namespace, "waiting to lead");
+    Ok(elector.lead().await)
+}
+
+fn context(
+    settings: &Settings,
+    access: Access,
+    caches: &Arc<Caches>,
+    events: Events,
+    metrics: Metrics,
+) -> Context {
+    let leases = Leases::new(access.clone());
+    let limit = |limit: Option<std::num::NonZeroU32>| {
+        limit.map_or(0, |limit| i32::try_from(limit.get()).unwrap_or(i32::MAX))
+    };
+    Context {
+        starter: Starter::new(access.clone(), leases.clone()),
+        leases,
+        access,
+        caches: Arc::clone(caches),
+        states: Arc::new(StateReader::default()),
+        events,
+        metrics: Arc::new(metrics),
+        options: Arc::new(Options {
+            runner_image: settings.runner.image.clone(),
+            runner_events: settings.runner.events,
+            cluster_operation_gate: settings.cluster_operation_gate,
+            max_active_jobs: limit(settings.job_limits.global),
+            cluster_max_active_jobs: limit(settings.job_limits.per_cluster),
+        }),
+    }
+}
+
+/// `--kubeconfig`, else `$KUBECONFIG`, else the pod's ServiceAccount (manager.md §1.1).
+async fn kube_config(settings: &Settings) -> Result<kube::Config, ManagerError> {
+    let unreadable = |error| ManagerError::Kubeconfig(Box::new(error));
+    let options = KubeConfigOptions::default();
+    let mut config = if let Some(path) = &settings.kubeconfig {
+        let kubeconfig = Kubeconfig::read_from(path).map_err(unreadable)?;
+        kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(unreadable)?
+    } else if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
+        kube::Config::from_kubeconfig(&options)
+            .await
+            .map_err(unreadable)?
+    } else {
+        kube::Config::incluster().map_err(|error| ManagerError::NoCluster(Box::new(error)))?
+    };
+    config.default_retry = false;
+    Ok(config)
+}
+
+/// Who reports: the pod's name, which is its host name.
+fn instance() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The signals that stop the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The gates before an operation: pause, owner, credentials; and what comes after it: outputs.
+
+use super::{Finding, from_row, from_unknown_reason, not_true, recheck, short};
+use crate::api::conditions::ConditionType;
+use crate::api::keys::annotations;
+use crate::owner::{self, ClusterOwner};
+use crate::plugin::diagnose::facts::Facts;
+use crate::plugin::diagnose::report::{Action, By, Next, Verdict};
+use crate::plugin::diagnose::rows;
+use crate::plugin::evaluate::Fact;
+
+/// The object is paused, by itself, by its Cluster, or by a move (D14, D15, D151).
+pub(in super::super) fn paused(facts: &Facts) -> Option<Finding> {
+    let meta = facts.object.metadata.object_meta();
+    let cluster = facts.cluster.found();
+    let by = owner::paused(&meta, cluster.is_some_and(|cluster| cluster.spec.paused));
+    let condition = facts
+        .condition(ConditionType::Paused)
+        .filter(|condition| condition.status == "True");
+    // The facts outrank the condition; it alone decides only where its cause cannot be read.
+    if by.is_none() && (condition.is_none() || !matches!(facts.cluster, Fact::Unreadable(_))) {
+        return None;
+    }
+    let object = &facts.object.metadata;
+    let moving = object.annotation(annotations::DELETE_FOR_MOVE).is_some();
+    let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused);
+    let (row, code, verdict) = if moving {
+        ("D151", "MoveCutOff", Verdict::NeedsAction)
+    } else if by_cluster {
+        ("D15", "Paused", Verdict::Paused)
+    } else {
+        ("D14", "Paused", Verdict::Paused)
+    };
+    let summary = match by {
+        Some(why) => format!("nothing starts while it is paused: {why}"),
+        None => "nothing starts while it is paused".to_owned(),
+    };
+    let mut finding = Finding::new(facts, verdict, row, code, summary);
+    if let Some(condition) = condition {
+        finding = finding.said_by(condition, facts);
+    }
+    let needs = Next::new(
+        "Needs",
+        By::User,
+        short(facts),
+        "no bound: needs somebody who ends the pause",
+    );
+    let (what, command) = if moving {
+        ("run the same move again, and keep this Cluster paused", "")
+    } else if by_cluster {
+        (
+            "unpause the Cluster once no clusterctl move runs",
+            "kubectl patch cluster.cluster.x-k8s.io {cluster} -n {ns} --type=merge -p {\"spec\":{\"paused\":null}}",
+        )
+    } else {
+        (
+            "end the pause",
+            "kubectl annotate terraformcluster {name} -n {ns} cluster.x-k8s.io/paused-",
+        )
+    };
+    let action = Action::required("Unpause", what);
+    let command = super::fill(facts, command);
+    let action = if command.is_empty() {
+        action
+    } else {
+        action.command(&command)
+    };
+    Some(
+        finding
+            .then(needs)
+            .action(action)
+            .never("unpause while a clusterctl move runs"),
+    )
+}
+
+/// A restore that was asked for and cannot be done (D93, D94).
+pub(in super::super) fn restore(facts: &Facts) -> Option<Finding> {
+    let condition = facts.condition(ConditionType::RestoreJobSucceeded)?;
+    let row = rows::row(ConditionType::RestoreJobSucceeded, &condition.reason)?;
+    (condition.status == "False").then(|| from_row(facts, row, condition))
+}
+
+/// Owner and variables (D18 to D27). The owner is judged anew by the operator's rule, so an answer
+/// never repeats what the Cluster has settled meanwhile.
+pub(in super::super) fn dependencies(facts: &Facts) -> Option<Finding> {
+    let condition = not_true(facts, ConditionType::DependenciesReady)?;
+    let finding = match rows::row(ConditionType::DependenciesReady, &condition.reason) {
+        Some(row) => from_row(facts, row, condition),
+        None => from_unknown_reason(facts, condition),
+    };
+    let about_owner = matches!(
+        condition.reason.as_str(),
+        "WaitingForOwner" | "OwnerMismatch" | "OwnerNotFound"
+    );
+    let meta = facts.object.metadata.object_meta();
+    let found = match &facts.cluster {
+        Fact::Found(cluster) => Some(cluster),
+        Fact::Absent => None,
+        Fact::NotRead | Fact::Unreadable(_) => return Some(finding),
+    };
+    match owner::cluster_owner(&meta, found) {
+        ClusterOwner::Valid(_) if about_owner => Some(settled(facts, condition)),
+        ClusterOwner::Mismatch { name, why } => {
+            let said = format!("Cluster {name}: {}", why.describe());
+            Some(finding.head(|first| first.message = said))
+        }
+        _ => Some(finding),
+    }
+}
+
+/// The condition is from the last pass; what it waited for is there.
+fn settled(facts: &Facts, condition: &crate::plugin::read::wire::Condition) -> Finding {
+    Finding::new(
+        facts,
+        Verdict::Waiting,
+        "D18",
+        "ConditionStale",
+        "its owner is there now; the condition is from the last pass",
+    )
+    .said_by(condition, facts)
+    .then(recheck(short(facts), 30))
+}
+
+/// Identity, mirror and runner identity; the first that is not True wins (D28 to D36).
+pub(in super::super) fn credentials(facts: &Facts) -> Option<Finding> {
+    let kinds = [
+        ConditionType::IdentityAllowed,
+        ConditionType::CredentialsMirrored,
+        ConditionType::RunnerRbacReady,
+    ];
+    let (kind, condition) = kinds
+        .into_iter()
+        .find_map(|kind| not_true(facts, kind).map(|condition| (kind, condition)))?;
+    Some(match rows::row(kind, &condition.reason) {
+        Some(row) => from_row(facts, row, condition),
+        None => from_unknown_reason(facts, condition),
+    })
+}
+
+/// Outputs and endpoint of what was applied (D96 to D107).
+pub(in super::super) fn outputs(facts: &Facts) -> Option<Finding> {
+    [
+        ConditionType::OutputsValid,
+        ConditionType::EndpointAvailable,
+    ]
+    .into_iter()
+    .find_map(|kind| {
+        let condition = facts
+            .condition(kind)
+            .filter(|condition| condition.status == "False")?;
+        let row = rows::row(kind, &condition.reason)?;
+        Some(from_row(facts, row, condition))
+    })
+}

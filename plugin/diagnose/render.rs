@@ -1,0 +1,303 @@
+//! The report for people: headline, chain with its facts, what happens next, what to do (cli.md §7.6).
+
+use jiff::Timestamp;
+
+use super::report::{Action, LeaseLink, Next, Node, PodLink, Verdict, WhyReport};
+use crate::names::Kind;
+use crate::plugin::colour::{Colour, Tone, printable};
+use crate::plugin::report::JobReport;
+use crate::plugin::time;
+
+/// How to draw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// Colours.
+    pub(crate) colour: Colour,
+    /// ASCII tree lines only.
+    pub(crate) ascii: bool,
+}
+
+/// The whole answer.
+pub(crate) fn text(report: &WhyReport, style: Style) -> String {
+    let now = report.metadata.server_time.0;
+    let mut lines = vec![headline(report, style, now)];
+    if !is_plain(report) {
+        lines.push(String::new());
+        lines.push("Chain".into());
+        for node in &report.chain {
+            lines.extend(link(report, node, style, now));
+        }
+    }
+    if !report.next.is_empty() {
+        lines.push(String::new());
+        lines.push("Next".into());
+        lines.extend(
+            report
+                .next
+                .iter()
+                .map(|next| format!(" - {}", printable(&sentence(next, now)))),
+        );
+    }
+    lines.extend(to_do(report, style));
+    lines.join("\n") + "\n"
+}
+
+/// Idle needs no chain.
+fn is_plain(report: &WhyReport) -> bool {
+    report.verdict == Verdict::Idle && report.chain.iter().all(|node| node.warnings.is_empty())
+}
+
+fn headline(report: &WhyReport, style: Style, now: Timestamp) -> String {
+    let object = format!(
+        "{}/{}",
+        report.object.kind.to_ascii_lowercase(),
+        report.object.name
+    );
+    let verdict = style
+        .colour
+        .paint(report.verdict.headline(), tone(report.verdict));
+    let left = report
+        .chain
+        .first()
+        .and_then(|node| node.gap.as_ref())
+        .map(|gap| {
+            format!(
+                ", {} left",
+                time::short(time::left_seconds(now, gap.free_at.0).max(0))
+            )
+        })
+        .unwrap_or_default();
+    format!(
+        "{}: {verdict}  {}{left}",
+        printable(&object),
+        printable(&report.summary)
+    )
+}
+
+fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Idle | Verdict::Running => Tone::Good,
+        Verdict::Waiting | Verdict::BackingOff | Verdict::Paused => Tone::Wait,
+        Verdict::NeedsAction | Verdict::DeletionHeld | Verdict::Unreconciled | Verdict::Unknown => {
+            Tone::Bad
+        }
+    }
+}
+
+/// One link with its facts below it.
+fn link(report: &WhyReport, node: &Node, style: Style, now: Timestamp) -> Vec<String> {
+    let depth = depth(report, node);
+    let branch = match (depth, style.ascii) {
+        (0, _) => String::new(),
+        (depth, false) => format!("{}└─ ", "   ".repeat(depth - 1)),
+        (depth, true) => format!("{}`- ", "   ".repeat(depth - 1)),
+    };
+    let root = report.root.node == node.node && report.chain.len() > 1;
+    let mark = if root {
+        style.colour.paint("  <- root", Tone::Bad)
+    } else {
+        String::new()
+    };
+    let number = node.node + 1;
+    let mut lines = vec![format!(
+        "{number:>2} {branch}{}  {}{mark}",
+        printable(&node.object.short()),
+        printable(&node.message)
+    )];
+    let indent = " ".repeat(5 + 3 * depth);
+    for (word, text) in facts(report, node, now) {
+        let line = format!("{indent}{word:<9}  {}", printable(&text));
+        lines.push(style.colour.paint(&line, Tone::Dim));
+    }
+    for warning in &node.warnings {
+        let line = format!("{indent}{:<9}  {}", "warning", printable(&warning.message));
+        lines.push(style.colour.paint(&line, Tone::Wait));
+    }
+    lines
+}
+
+fn depth(report: &WhyReport, node: &Node) -> usize {
+    let mut depth = 0;
+    let mut parent = node.parent;
+    while let Some(up) = parent.and_then(|number| report.chain.get(number)) {
+        depth += 1;
+        parent = up.parent;
+    }
+    depth
+}
+
+fn facts(report: &WhyReport, node: &Node, now: Timestamp) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for fact in node.evidence.iter().filter(|fact| fact.kind == "Condition") {
+        let value = fact.value.replace('/', " ");
+        let since = since(report, &fact.field, &fact.value, fact.observed_at.0, now);
+        lines.push((
+            "condition",
+            format!("{}={value}, since {since}", fact.field),
+        ));
+    }
+    if let Some(lease) = &node.lease {
+        lines.push(("lease", lease_line(lease, now)));
+    }
+    match &node.job {
+        Some(Some(job)) => lines.push(("job", job_line(job, now))),
+        Some(None) => lines.push(("job", "could not be read".into())),
+        None => {}
+    }
+    if let Some(pod) = &node.pod {
+        lines.push(("pod", pod_line(pod, now)));
+    }
+    if let Some(gap) = &node.gap {
+        lines.extend(gap.also_held.iter().map(|lease| {
+            (
+                "lease",
+                format!("{lease}, same holder: machines of the cluster wait too"),
+            )
+        }));
+    }
+    lines
+}
+
+/// `9m (event)` when the time is exact, else `<=9m`.
+fn since(report: &WhyReport, kind: &str, value: &str, time: Timestamp, now: Timestamp) -> String {
+    let dated = report.since.as_ref().filter(|_| {
+        value.ends_with(&report.code) || kind.starts_with("ApplyJob") || report.chain.len() == 1
+    });
+    match dated {
+        Some(since) if since.exact => {
+            format!("{} (event)", time::age(now, since.time.0))
+        }
+        _ => format!("<={}", time::age(now, time)),
+    }
+}
+
+fn lease_line(lease: &LeaseLink, now: Timestamp) -> String {
+    let age = time::age(now, lease.acquired_at.0);
+    if lease.holder.is_empty() {
+        return format!("{} {}", lease.name, lease.state);
+    }
+    let word = if lease.state == "Reserved" || lease.state == "HashGap" {
+        "last refreshed"
+    } else {
+        "taken"
+    };
+    format!(
+        "{} {} by {}, {word} {age} ago",
+        lease.name, lease.state, lease.holder
+    )
+}
+
+fn job_line(job: &JobReport, now: Timestamp) -> String {
+    let name = job.name.as_deref().unwrap_or("it");
+    if !job.exists {
+        return format!("{name} does not exist");
+    }
+    let mut text = format!("{name} {}", job.state.unwrap_or("exists"));
+    if let Some(finished) = job.finished_at {
+        text.push_str(&format!(" {} ago", time::age(now, finished.0)));
+    } else if let Some(started) = job.start_time {
+        text.push_str(&format!(", started {} ago", time::age(now, started.0)));
+        if let Some(deadline) = job.deadline {
+            text.push_str(&format!(", deadline {}", time::countdown(now, deadline.0)));
+        }
+    }
+    text
+}
+
+fn pod_line(pod: &PodLink, now: Timestamp) -> String {
+    let mut text = format!("{} {}", pod.name, pod.phase);
+    if let Some(reason) = &pod.waiting {
+        text.push_str(&format!(" ({reason})"));
+    }
+    if let Some(node) = &pod.node {
+        text.push_str(&format!(" on {node}"));
+    }
+    if let Some(since) = pod.stopping_since {
+        text.push_str(&format!(", terminating since {}", time::age(now, since.0)));
+    }
+    text
+}
+
+/// A sentence with its bound: nothing is promised without one.
+fn sentence(next: &Next, now: Timestamp) -> String {
+    let message = &next.message;
+    match (next.earliest, next.expected, next.latest) {
+        (Some(earliest), _, Some(latest)) if earliest == latest => {
+            format!(
+                "{} ({}) {message}",
+                time::countdown(now, latest.0),
+                time::clock_time(latest.0)
+            )
+        }
+        (_, Some(expected), _) => {
+            format!("expected by {}: {message}", time::clock_time(expected.0))
+        }
+        (_, _, Some(latest)) if next.certain => {
+            format!("at {} at the latest {message}", time::clock_time(latest.0))
+        }
+        (_, _, Some(latest)) => format!("by {} {message}", time::clock_time(latest.0)),
+        _ => message.clone(),
+    }
+}
+
+fn to_do(report: &WhyReport, style: Style) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let required: Vec<&Action> = report
+        .actions
+        .iter()
+        .filter(|action| action.required)
+        .collect();
+    if required.is_empty() {
+        lines.push(match report.verdict {
+            Verdict::Waiting => "Nothing to do. Waiting costs no attempt and no backoff.".into(),
+            _ => "Nothing to do.".to_owned(),
+        });
+    } else {
+        lines.push("Do".into());
+        lines.extend(required.iter().map(|action| item(action, style)));
+    }
+    let optional: Vec<&Action> = report
+        .actions
+        .iter()
+        .filter(|action| !action.required)
+        .collect();
+    if !optional.is_empty() {
+        lines.push("May help".into());
+        lines.extend(optional.iter().map(|action| item(action, style)));
+    }
+    lines.extend(report.do_not.iter().map(|never| format!("Do not: {never}")));
+    lines
+}
+
+fn item(action: &Action, style: Style) -> String {
+    if action.command.is_empty() {
+        return format!(" - {}", printable(&action.description));
+    }
+    let command = action
+        .command
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let command = style.colour.paint(&printable(&command), Tone::Command);
+    format!(" - {}: {command}", printable(&action.description))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{word}'")
+    }
+}
+
+/// `-o name`: what kubectl takes.
+pub(crate) fn name(report: &WhyReport) -> String {
+    let resource = crate::plugin::object::resource_of(Kind::TerraformCluster);
+    format!(
+        "{}.{}/{}\n",
+        resource.singular, resource.group, report.object.name
+    )
+}
