@@ -4,4 +4,5 @@
 mod api;
 mod bed;
 mod house;
+mod plugin;
 mod testbed;
