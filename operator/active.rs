@@ -62,23 +62,35 @@ pub async fn examine(
     Ok(judge(job, secret, &pods, situation, now))
 }
 
-fn judge(job: &JobFacts, secret: RunSecret, pods: &[PodFacts], situation: Situation, now: Timestamp) -> Action {
+fn judge(
+    job: &JobFacts,
+    secret: RunSecret,
+    pods: &[PodFacts],
+    situation: Situation,
+    now: Timestamp,
+) -> Action {
     if stuck::repair(job, Some(secret), Some(pods), now, situation.repair) == Repair::Fence {
         return Action::Arm;
     }
     if stuck::is_stuck(job, secret, Some(pods), now) {
-        return Action::Delete("its per-run Secret does not exist and no pod of it ever started".to_owned());
+        return Action::Delete(
+            "its per-run Secret does not exist and no pod of it ever started".to_owned(),
+        );
     }
     if let Some(why) = stuck::config_failure(job, pods, now) {
         return Action::Delete(why);
     }
-    let context = PullContext { paused: situation.repair.paused, record_exists: false };
+    let context = PullContext {
+        paused: situation.repair.paused,
+        record_exists: false,
+    };
     match pull::check(job, pods, now, context) {
         PullAction::None => Action::Watch(None),
         PullAction::Unmark => Action::UnmarkPull,
         PullAction::Report(failure) | PullAction::FallBack(failure) => Action::ReportPull(failure),
-        PullAction::Delete(failure) => {
-            Action::Delete(format!("its image {} cannot be pulled: {}", failure.image, failure.reason))
-        }
+        PullAction::Delete(failure) => Action::Delete(format!(
+            "its image {} cannot be pulled: {}",
+            failure.image, failure.reason
+        )),
     }
 }

@@ -20,7 +20,12 @@ pub const CLUSTER_CONTROLLER: &str = "terraformcluster";
 
 /// Starts `workers` workers of the TerraformCluster controller; they end when the queue is shut down and
 /// their pass is over.
-pub fn start(context: &Context, queue: &WorkQueue<ObjectKey>, metrics: &ControllerMetrics, workers: usize) -> JoinSet<()> {
+pub fn start(
+    context: &Context,
+    queue: &WorkQueue<ObjectKey>,
+    metrics: &ControllerMetrics,
+    workers: usize,
+) -> JoinSet<()> {
     let mut running = JoinSet::new();
     for _ in 0..workers {
         running.spawn(work(context.clone(), queue.clone(), metrics.clone()));
@@ -61,7 +66,10 @@ fn judge(
 ) -> (Outcome, PassResult) {
     match ended {
         Ok(Ok(None)) => (Outcome::Done, PassResult::Success),
-        Ok(Ok(Some(after))) => (Outcome::DoneAgainAfter(after.max(Duration::from_millis(1))), PassResult::RequeueAfter),
+        Ok(Ok(Some(after))) => (
+            Outcome::DoneAgainAfter(after.max(Duration::from_millis(1))),
+            PassResult::RequeueAfter,
+        ),
         Ok(Err(error)) if error.is_conflict() => {
             tracing::debug!(error = %error, "the object changed during the pass; the next one reads it anew");
             (Outcome::Failed, PassResult::Error)

@@ -52,12 +52,22 @@ impl Events {
         let task = tokio::spawn(async move {
             while let Some(event) = waiting.recv().await {
                 let namespace = event.metadata.namespace.clone().unwrap_or_default();
-                if let Err(error) = writer.create(&writer.api::<Event>(&namespace), &event).await {
+                if let Err(error) = writer
+                    .create(&writer.api::<Event>(&namespace), &event)
+                    .await
+                {
                     tracing::warn!(reason = event.reason, error = %error, "an Event could not be written");
                 }
             }
         });
-        (Self { backlog, access, instance }, Publisher { task })
+        (
+            Self {
+                backlog,
+                access,
+                instance,
+            },
+            Publisher { task },
+        )
     }
 
     /// Publishes an Event about `object`.
@@ -79,9 +89,17 @@ impl Publisher {
     }
 }
 
-fn build<K: Resource<DynamicType = ()>>(object: &K, data: EventData, instance: &str, now: Timestamp) -> Event {
+fn build<K: Resource<DynamicType = ()>>(
+    object: &K,
+    data: EventData,
+    instance: &str,
+    now: Timestamp,
+) -> Event {
     let meta = object.meta();
-    let namespace = meta.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED.to_owned());
+    let namespace = meta
+        .namespace
+        .clone()
+        .unwrap_or_else(|| CLUSTER_SCOPED.to_owned());
     let name = meta.name.clone().unwrap_or_default();
     let related = data.related.map(|job| ObjectReference {
         api_version: Some("batch/v1".to_owned()),
@@ -132,9 +150,16 @@ mod tests {
             "metadata": {"name": "prod", "namespace": "team-a", "uid": "u"}, "spec": {"source": {"image": "i"}}
         }))
         .unwrap();
-        let data = EventData::warning("JobFailed", "note")
-            .about(RelatedJob { name: "captf-c-prod-apply-a1-dbb569".into(), uid: "j".into() });
-        let event = build(&object, data, "captf-0", "2026-10-01T12:00:00Z".parse().unwrap());
+        let data = EventData::warning("JobFailed", "note").about(RelatedJob {
+            name: "captf-c-prod-apply-a1-dbb569".into(),
+            uid: "j".into(),
+        });
+        let event = build(
+            &object,
+            data,
+            "captf-0",
+            "2026-10-01T12:00:00Z".parse().unwrap(),
+        );
         let written = serde_json::to_value(&event).unwrap();
         assert_eq!(
             written,

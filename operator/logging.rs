@@ -14,10 +14,18 @@ const QUIET: &str = "kube_client=error,kube_runtime=error,hyper=warn,hyper_util=
 /// When a log is installed already.
 pub fn install(settings: LoggingSettings) -> Result<(), tracing_subscriber::util::TryInitError> {
     use tracing_subscriber::util::SubscriberInitExt as _;
-    let lines = fmt().with_env_filter(filter(settings.verbosity)).with_writer(std::io::stderr).with_target(false);
+    let lines = fmt()
+        .with_env_filter(filter(settings.verbosity))
+        .with_writer(std::io::stderr)
+        .with_target(false);
     match settings.format {
         LogFormat::Text => lines.with_ansi(false).finish().try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).finish().try_init(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .finish()
+            .try_init(),
     }
 }
 

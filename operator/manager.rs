@@ -39,10 +39,14 @@ pub enum ManagerError {
     #[error("{0}; kubectl-captf manager --help lists the flags")]
     Flags(#[from] InvalidFlags),
     /// The kubeconfig cannot be read.
-    #[error("the kubeconfig cannot be read: {0}; name another one with --kubeconfig or $KUBECONFIG")]
+    #[error(
+        "the kubeconfig cannot be read: {0}; name another one with --kubeconfig or $KUBECONFIG"
+    )]
     Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
     /// No kubeconfig was named, and this is no pod.
-    #[error("no API server is known: {0}; name a kubeconfig with --kubeconfig or $KUBECONFIG, or run in a pod")]
+    #[error(
+        "no API server is known: {0}; name a kubeconfig with --kubeconfig or $KUBECONFIG, or run in a pod"
+    )]
     NoCluster(#[source] Box<kube::config::InClusterError>),
     /// The client cannot be built.
     #[error(transparent)]
@@ -54,7 +58,9 @@ pub enum ManagerError {
     #[error("the process cannot be set up: {0}")]
     Process(#[from] std::io::Error),
     /// The leader's Lease was lost: another manager may act from now on.
-    #[error("the leader election was lost: {0}; this process ends so that it cannot act beside another leader")]
+    #[error(
+        "the leader election was lost: {0}; this process ends so that it cannot act beside another leader"
+    )]
     LeadershipLost(String),
 }
 
@@ -74,7 +80,12 @@ pub fn main(args: ManagerArgs) -> ExitCode {
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
-    tracing::info!(version = crate::VERSION, commit = crate::COMMIT, contract = crate::inputs::CONTRACT_VERSION, "starting");
+    tracing::info!(
+        version = crate::VERSION,
+        commit = crate::COMMIT,
+        contract = crate::inputs::CONTRACT_VERSION,
+        "starting"
+    );
     let outcome = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -99,10 +110,17 @@ fn fail(error: &ManagerError) -> ExitCode {
 pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     let mut signals = Signals::new()?;
     let config = kube_config(&settings).await?;
-    let metrics = Metrics::new(BuildInfo { version: crate::VERSION, commit: crate::COMMIT });
+    let metrics = Metrics::new(BuildInfo {
+        version: crate::VERSION,
+        commit: crate::COMMIT,
+    });
     let clock = Clock::system();
     metrics.track_clock(clock.clone());
-    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let host = config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let client = metrics::counted(connect(&config, &clock)?, &metrics, &host);
     let access = Access::new(client, clock.clone(), REQUEST_LIMIT);
 
@@ -129,7 +147,12 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     background.spawn(Arc::clone(&caches).resync(settings.sync_period, Arc::clone(&wake)));
     let workers = settings.concurrency.cluster.get();
     tracing::info!(controller = CLUSTER_CONTROLLER, workers, "starting workers");
-    let passes = controller::start(&context, &queue, &metrics.controller(CLUSTER_CONTROLLER, workers), workers);
+    let passes = controller::start(
+        &context,
+        &queue,
+        &metrics.controller(CLUSTER_CONTROLLER, workers),
+        workers,
+    );
     drop(context);
     tokio::select! {
         () = signals.stop() => {}
@@ -147,7 +170,10 @@ async fn stop(
     publisher: Publisher,
     leadership: Leadership,
 ) {
-    tracing::info!("stopping: running passes have {} s to end", GRACEFUL.as_secs());
+    tracing::info!(
+        "stopping: running passes have {} s to end",
+        GRACEFUL.as_secs()
+    );
     queue.shut_down();
     let ended = async { while passes.join_next().await.is_some() {} };
     tokio::select! {
@@ -166,7 +192,11 @@ async fn stop(
     }
 }
 
-async fn lead(settings: &Settings, config: &kube::Config, clock: &Clock) -> Result<Leadership, ManagerError> {
+async fn lead(
+    settings: &Settings,
+    config: &kube::Config,
+    clock: &Clock,
+) -> Result<Leadership, ManagerError> {
     let Some(election) = settings.election else {
         return Ok(Leadership::unchallenged());
     };
@@ -211,9 +241,13 @@ async fn kube_config(settings: &Settings) -> Result<kube::Config, ManagerError> 
     let options = KubeConfigOptions::default();
     let mut config = if let Some(path) = &settings.kubeconfig {
         let kubeconfig = Kubeconfig::read_from(path).map_err(unreadable)?;
-        kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unreadable)?
+        kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(unreadable)?
     } else if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
-        kube::Config::from_kubeconfig(&options).await.map_err(unreadable)?
+        kube::Config::from_kubeconfig(&options)
+            .await
+            .map_err(unreadable)?
     } else {
         kube::Config::incluster().map_err(|error| ManagerError::NoCluster(Box::new(error)))?
     };
@@ -223,7 +257,10 @@ async fn kube_config(settings: &Settings) -> Result<kube::Config, ManagerError> 
 
 /// Who reports: the pod's name, which is its host name.
 fn instance() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// The signals that stop the process.
@@ -234,7 +271,10 @@ struct Signals {
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     async fn stop(&mut self) {

@@ -24,10 +24,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
 pub use controller::{BusyWorker, ControllerMetrics, PassResult, QueueMetrics, Work};
-pub use jobs::{FinishedJob, JobError, JobResult, ResourceAction};
 pub use objects::TriState;
 pub use rest::counted;
-pub use transitions::{DecisionOp, LeaseWait};
+pub use transitions::LeaseWait;
 
 /// Labels whose values are words of the program.
 type Words<const N: usize> = [(&'static str, &'static str); N];

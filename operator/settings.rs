@@ -14,7 +14,7 @@ mod tests;
 mod values;
 
 use std::fmt;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -143,13 +143,13 @@ pub struct Runner {
     pub events: bool,
 }
 
-/// How many Jobs may run at once; `None` sets no limit (jobs.md §11).
+/// How many Jobs may run at once; 0 sets no limit (jobs.md §11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobLimits {
     /// In all namespaces together.
-    pub global: Option<NonZeroU32>,
+    pub global: i32,
     /// For one TerraformCluster with its machines and pools, unless its `spec.maxActiveJobs` says otherwise.
-    pub per_cluster: Option<NonZeroU32>,
+    pub per_cluster: i32,
 }
 
 /// Which registries an image may be inspected in.

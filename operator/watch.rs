@@ -36,26 +36,25 @@ pub fn client_config(mut config: kube::Config) -> kube::Config {
     config
 }
 
-/// What happens with what a watch sees.
+/// Who is told of changes, after the store has them.
 pub trait Subscriber<V>: Send + 'static {
-    /// The store has the change already. [`Priority::Low`] marks objects of the first list.
+    /// [`Priority::Low`] marks objects of the first list.
     fn changed(&self, change: &Change<V>, priority: Priority);
-
-    /// An object that cannot be decoded; the store keeps the last one that could.
-    fn undecodable(&self, object: &Undecodable);
 }
 
 /// Keeps `store` like the API server's objects that `labels` selects, for ever.
 ///
-/// Errors are logged and retried with kube's backoff; an object that cannot be decoded is reported
-/// and stops nothing. Dropping the future ends the watch.
+/// Errors are logged and retried with kube's backoff; an object that cannot be decoded is logged, the
+/// store keeps its last state that could, and nothing stops. Dropping the future ends the watch.
 pub async fn keep<W: Wire, I: Index<W::View>>(
     api: Api<Guarded<W>>,
     labels: Option<&str>,
     store: Arc<Store<W::View, I>>,
     subscriber: impl Subscriber<W::View>,
 ) {
-    let mut config = watcher::Config::default().page_size(PAGE).timeout(WATCH_SECONDS);
+    let mut config = watcher::Config::default()
+        .page_size(PAGE)
+        .timeout(WATCH_SECONDS);
     config.label_selector = labels.map(str::to_owned);
     let mut events = watcher(api, config).default_backoff().boxed();
     let mut trouble = Trouble::of::<W>();
@@ -79,7 +78,11 @@ fn take_in<W: Wire, I: Index<W::View>>(
     match event {
         watcher::Event::Init => store.begin_list(),
         watcher::Event::InitApply(object) => {
-            let priority = if first_list { Priority::Low } else { Priority::Normal };
+            let priority = if first_list {
+                Priority::Low
+            } else {
+                Priority::Normal
+            };
             apply(object, priority, store, subscriber);
         }
         watcher::Event::InitDone => {
@@ -117,7 +120,6 @@ fn apply<W: Wire, I: Index<W::View>>(
             store.keep(&name);
             tracing::error!(kind = %object.kind, namespace = %name.namespace, name = %name.name, error = %object.error,
                 "an object cannot be decoded and is left as it was last seen");
-            subscriber.undecodable(&object);
         }
     }
 }

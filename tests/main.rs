@@ -4,5 +4,8 @@
 mod api;
 mod bed;
 mod house;
+mod operator;
 mod plugin;
+mod secrets;
 mod testbed;
+mod wire;

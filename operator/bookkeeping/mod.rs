@@ -22,10 +22,15 @@ use crate::jobs::history::History;
 pub async fn mark_bookkept(access: &Access, namespace: &str, history: &History<'_>) {
     for finished in history.unread() {
         let patch = json!({"metadata": {"uid": finished.job.uid, "annotations": finished.marks()}});
-        match access.patch(&access.api::<Job>(namespace), &finished.job.name, &patch).await {
+        match access
+            .patch(&access.api::<Job>(namespace), &finished.job.name, &patch)
+            .await
+        {
             Ok(_) => {}
             Err(error) if error.is_not_found() => {}
-            Err(error) => tracing::warn!(job = finished.job.name, error = %error, "a Job could not be marked bookkept"),
+            Err(error) => {
+                tracing::warn!(job = finished.job.name, error = %error, "a Job could not be marked bookkept")
+            }
         }
     }
 }
@@ -37,7 +42,9 @@ pub async fn mark_bookkept(access: &Access, namespace: &str, history: &History<'
 pub async fn prune(access: &Access, namespace: &str, jobs: &[&JobFacts]) -> Result<(), ApiError> {
     for job in jobs {
         let guard = crate::client::Guard::uid(&job.uid);
-        access.delete(&access.api::<Job>(namespace), &job.name, &guard).await?;
+        access
+            .delete(&access.api::<Job>(namespace), &job.name, &guard)
+            .await?;
     }
     Ok(())
 }

@@ -38,10 +38,19 @@ impl JobsRead {
 ///
 /// # Errors
 /// When a list of pods fails: a result that could not be read is not a missing one.
-pub async fn read(access: &Access, caches: &Caches, object: &ObjectKey, uid: &str) -> Result<JobsRead, ApiError> {
-    let mut read = JobsRead { jobs: caches.jobs_of(object), ..JobsRead::default() };
-    let unread =
-        |job: &&JobFacts| job.is_controlled_by(uid) && job.state.is_finished() && !job.is_bookkept();
+pub async fn read(
+    access: &Access,
+    caches: &Caches,
+    object: &ObjectKey,
+    uid: &str,
+) -> Result<JobsRead, ApiError> {
+    let mut read = JobsRead {
+        jobs: caches.jobs_of(object),
+        ..JobsRead::default()
+    };
+    let unread = |job: &&JobFacts| {
+        job.is_controlled_by(uid) && job.state.is_finished() && !job.is_bookkept()
+    };
     let mut lock_matters = false;
     for job in read.jobs.iter().filter(unread) {
         let pods = pods_of(access, &object.namespace, &job.name).await?;
@@ -64,9 +73,15 @@ pub async fn read(access: &Access, caches: &Caches, object: &ObjectKey, uid: &st
 ///
 /// # Errors
 /// When the list fails.
-pub async fn pods_of(access: &Access, namespace: &str, job: &str) -> Result<Vec<PodFacts>, ApiError> {
+pub async fn pods_of(
+    access: &Access,
+    namespace: &str,
+    job: &str,
+) -> Result<Vec<PodFacts>, ApiError> {
     let selection = ListParams::default().labels(&format!("{}={job}", labels::BATCH_JOB_NAME));
-    let pods = access.list(&access.api::<Pod>(namespace), &selection).await?;
+    let pods = access
+        .list(&access.api::<Pod>(namespace), &selection)
+        .await?;
     Ok(pods.iter().map(PodFacts::from).collect())
 }
 
@@ -75,7 +90,9 @@ async fn lock_version(access: &Access, object: &ObjectKey) -> Option<LockVersion
     let api = access.api::<Lease>(&object.namespace);
     match access.get(&api, &object.suffix().lock_lease()).await {
         Ok(None) => Some(LockVersion::Absent),
-        Ok(Some(lease)) => Some(LockVersion::At(lease.resource_version().unwrap_or_default())),
+        Ok(Some(lease)) => Some(LockVersion::At(
+            lease.resource_version().unwrap_or_default(),
+        )),
         Err(_) => None,
     }
 }

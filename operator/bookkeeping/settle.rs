@@ -8,7 +8,9 @@ use crate::jobs::history::{Finished, History};
 use crate::jobs::outcome::Reach;
 use crate::names::{JobName, Op};
 use crate::operator::secrets::per_run::{Counted, JobRef};
-use crate::operator::secrets::records::{Interruption, Marks, Promotion, Record, Records, mark, promote};
+use crate::operator::secrets::records::{
+    Interruption, Marks, Promotion, Record, Records, mark, promote,
+};
 use crate::operator::secrets::{Owner, RunInputs, per_run};
 
 /// What settling did, for events, metrics and the release of leases.
@@ -69,11 +71,18 @@ async fn succeeded(
             None => settled.without_inputs.push(job.name.to_string()),
             Some(inputs) => {
                 let digest = digest(finished);
-                let promoted =
-                    promote(access, owner, records.applied.as_ref(), &job.name, &inputs, digest.as_deref()).await?;
+                let promoted = promote(
+                    access,
+                    owner,
+                    records.applied.as_ref(),
+                    &job.name,
+                    &inputs,
+                    digest.as_deref(),
+                )
+                .await?;
                 match promoted {
                     Promotion::Written(record) => {
-                        records.applied = Some(record);
+                        records.applied = Some(*record);
                         match digest {
                             Some(digest) => settled.pinned = Some(digest),
                             None => settled.without_digest.push(job.name.to_string()),
@@ -89,11 +98,18 @@ async fn succeeded(
         }
     }
     let interrupted = records.interrupted_apply();
-    let settles = finished.job.annotation(annotations::AFTER_INTERRUPTED_APPLY)
+    let settles = finished
+        .job
+        .annotation(annotations::AFTER_INTERRUPTED_APPLY)
         == interrupted.as_ref().map(JobName::as_str)
         && interrupted.is_some();
-    records.attempt =
-        mark(access, owner, records.attempt.as_ref(), &Marks::apply_succeeded(settles)).await?;
+    records.attempt = mark(
+        access,
+        owner,
+        records.attempt.as_ref(),
+        &Marks::apply_succeeded(settles),
+    )
+    .await?;
     Ok(())
 }
 
@@ -107,23 +123,34 @@ async fn failed(
     let marks = match finished.reach() {
         None | Some(Reach::Nothing) => return Ok(()),
         Some(Reach::Apply) => Marks::default(),
-        Some(Reach::Unconfirmed) => {
-            Marks { interruption: Some(Interruption::Record(job.clone())), ..Marks::default() }
-        }
+        Some(Reach::Unconfirmed) => Marks {
+            interruption: Some(Interruption::Record(job.clone())),
+            ..Marks::default()
+        },
     };
     let attempted = records.attempt.as_ref().and_then(Record::job).as_ref() == Some(&job);
-    let marks = Marks { may_have_applied: attempted.then_some(true), ..marks };
+    let marks = Marks {
+        may_have_applied: attempted.then_some(true),
+        ..marks
+    };
     records.attempt = mark(access, owner, records.attempt.as_ref(), &marks).await?;
     Ok(())
 }
 
 /// The inputs of a successful apply: from its per-run Secret, else from the attempt record that names
 /// it (jobs.md §6.3).
-async fn inputs(access: &Access, job: &JobRef, records: &Records) -> Result<Option<RunInputs>, ApiError> {
+async fn inputs(
+    access: &Access,
+    job: &JobRef,
+    records: &Records,
+) -> Result<Option<RunInputs>, ApiError> {
     if let Some(inputs) = per_run::inputs_of(access, job).await? {
         return Ok(Some(inputs));
     }
-    let attempt = records.attempt.as_ref().filter(|record| record.job().as_ref() == Some(&job.name));
+    let attempt = records
+        .attempt
+        .as_ref()
+        .filter(|record| record.job().as_ref() == Some(&job.name));
     Ok(attempt.and_then(Record::inputs))
 }
 

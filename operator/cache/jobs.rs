@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::owner::controlled_by;
 use super::store::{Index, Name, Store};
-use crate::jobs::JobFacts;
+use crate::jobs::facts::JobFacts;
 use crate::names::{Kind, ObjectKey, Op, key, label_value};
 use crate::operator::watch::{LeanMeta, Wire};
 
@@ -109,7 +109,10 @@ impl JobIndex {
         if view.facts.state.is_finished() {
             return None;
         }
-        let cluster = (view.namespace.clone(), view.label(key::CLUSTER_NAME).to_owned());
+        let cluster = (
+            view.namespace.clone(),
+            view.label(key::CLUSTER_NAME).to_owned(),
+        );
         let kind = view.label(key::OWNER_KIND).parse().ok();
         Some((cluster, kind.zip(view.facts.op)))
     }
@@ -117,7 +120,10 @@ impl JobIndex {
 
 impl Index<JobView> for JobIndex {
     fn insert(&mut self, name: &Name, view: &Arc<JobView>) {
-        self.by_owner.entry(view.owner()).or_default().insert(name.name.clone(), Arc::clone(view));
+        self.by_owner
+            .entry(view.owner())
+            .or_default()
+            .insert(name.name.clone(), Arc::clone(view));
         if let Some((cluster, run)) = Self::counted(view) {
             self.unfinished += 1;
             *self.unfinished_by_cluster.entry(cluster).or_default() += 1;
@@ -165,7 +171,13 @@ impl Store<JobView, JobIndex> {
             kind: owner.kind.as_str().to_owned(),
             name: label_value(&owner.name),
         };
-        self.query(|index| index.by_owner.get(&labels).map(|jobs| jobs.values().cloned().collect()).unwrap_or_default())
+        self.query(|index| {
+            index
+                .by_owner
+                .get(&labels)
+                .map(|jobs| jobs.values().cloned().collect())
+                .unwrap_or_default()
+        })
     }
 
     /// Jobs that have not finished, in all namespaces (jobs.md §11).
@@ -174,11 +186,46 @@ impl Store<JobView, JobIndex> {
         self.query(|index| index.unfinished)
     }
 
+    /// Names of unfinished apply, destroy and restore Jobs that carry this cluster's name and belong to an
+    /// object of one of `kinds`, sorted: the second evidence at the gate (leases.md §6.4).
+    #[must_use]
+    pub fn running_operations(
+        &self,
+        namespace: &str,
+        cluster: &str,
+        kinds: &[Kind],
+    ) -> Vec<String> {
+        let cluster = label_value(cluster);
+        let mut names: Vec<String> = self.query(|index| {
+            index
+                .by_owner
+                .iter()
+                .filter(|(owner, _)| {
+                    owner.namespace == namespace
+                        && kinds.iter().any(|kind| kind.as_str() == owner.kind)
+                })
+                .flat_map(|(_, jobs)| jobs.values())
+                .map(|job| &job.facts)
+                .filter(|job| !job.state.is_finished() && job.op.is_some_and(Op::mutating))
+                .filter(|job| job.labels.get(key::CLUSTER_NAME) == Some(&cluster))
+                .map(|job| job.name.clone())
+                .collect()
+        });
+        names.sort();
+        names
+    }
+
     /// Jobs of the namespace that carry this cluster's name and have not finished (jobs.md §11).
     #[must_use]
     pub fn unfinished_of_cluster(&self, namespace: &str, cluster: &str) -> usize {
         let cluster = (namespace.to_owned(), label_value(cluster));
-        self.query(|index| index.unfinished_by_cluster.get(&cluster).copied().unwrap_or_default())
+        self.query(|index| {
+            index
+                .unfinished_by_cluster
+                .get(&cluster)
+                .copied()
+                .unwrap_or_default()
+        })
     }
 
     /// Jobs that have not finished, by kind of owner and operation.

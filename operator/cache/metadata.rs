@@ -3,20 +3,14 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
-use super::owner::owners_of_secret;
-use super::store::{Change, Store};
-use crate::names::{Kind, ObjectKey};
+use super::store::Store;
 use crate::operator::watch::{LeanMeta, Wire};
-
-/// Label of a credential mirror.
-const MIRRORED: &str = "captf.io/mirrored";
 
 /// Metadata of a `K`; the API server never sends the rest.
 #[derive(Deserialize)]
@@ -29,9 +23,20 @@ pub struct MetadataOf<K> {
     kind: PhantomData<fn() -> K>,
 }
 
+impl<K> MetadataOf<K> {
+    /// Wraps metadata.
+    #[must_use]
+    pub fn new(metadata: ObjectMeta) -> Self {
+        Self {
+            metadata,
+            kind: PhantomData,
+        }
+    }
+}
+
 impl<K> Clone for MetadataOf<K> {
     fn clone(&self) -> Self {
-        Self { metadata: self.metadata.clone(), kind: PhantomData }
+        Self::new(self.metadata.clone())
     }
 }
 
@@ -59,36 +64,9 @@ impl<K: Resource<DynamicType = ()> + 'static> Wire for MetadataOf<K> {
     }
 }
 
-/// Metadata of the Secrets this manager owns.
+/// Metadata of Secrets.
 pub type SecretStore = Store<MetadataOf<Secret>>;
-/// Metadata of the ConfigMaps that `variablesFrom` may name.
+/// Metadata of ConfigMaps.
 pub type ConfigMapStore = Store<MetadataOf<ConfigMap>>;
 /// Namespaces with their labels.
 pub type NamespaceStore = Store<MetadataOf<Namespace>>;
-
-/// The objects of `kind` that a change of a managed Secret wakes: its owners; for a credential mirror
-/// only when it is gone (lifecycle.md §16).
-pub(super) fn owners(change: &Change<MetadataOf<Secret>>, kind: Kind) -> Vec<ObjectKey> {
-    let metadata = &change.latest().metadata;
-    let is_mirror = metadata.labels.as_ref().is_some_and(|labels| labels.get(MIRRORED).is_some_and(|value| value == "true"));
-    if is_mirror && !change.is_deletion() {
-        return vec![];
-    }
-    owners_of_secret(metadata).into_iter().filter(|owner| owner.kind == kind).collect()
-}
-
-/// The namespace whose labels a change gave or took, which decides what identities allow.
-pub(super) fn relabelled(change: &Change<MetadataOf<Namespace>>) -> Option<String> {
-    let changed = match change {
-        Change::Added(_) => true,
-        Change::Updated { old, new } => old.metadata.labels != new.metadata.labels,
-        Change::Deleted(_) => false,
-    };
-    changed.then(|| change.latest().metadata.name.clone()).flatten()
-}
-
-/// The same metadata under an [`Arc`], for tests of mappings.
-#[cfg(test)]
-pub(super) fn metadata_of<K>(metadata: ObjectMeta) -> Arc<MetadataOf<K>> {
-    Arc::new(MetadataOf { metadata, kind: PhantomData })
-}

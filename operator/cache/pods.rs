@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::store::{Index, Name, Store};
-use crate::jobs::{ContainerFacts, PodFacts};
+use crate::jobs::pod::{ContainerFacts, PodFacts};
 use crate::operator::watch::{LeanMeta, Wire};
 
 /// How long a pod is remembered whose Job went without being bookkept: past the longest deadline a
@@ -55,7 +55,11 @@ impl Wire for PodWire {
     }
 
     fn view(self) -> PodFacts {
-        PodFacts::from(&Pod { metadata: self.metadata, spec: self.spec, status: self.status })
+        PodFacts::from(&Pod {
+            metadata: self.metadata,
+            spec: self.spec,
+            status: self.status,
+        })
     }
 }
 
@@ -104,8 +108,16 @@ impl PodIndex {
     fn see(&mut self, name: &Name, facts: &PodFacts, gone: bool) {
         // A pod that no Job controls is not a runner's.
         if let Some(job) = &facts.job_uid {
-            let seen = SeenPod { namespace: name.namespace.clone(), facts: facts.clone(), gone };
-            self.jobs.entry(job.clone()).or_default().pods.insert(facts.uid.clone(), seen);
+            let seen = SeenPod {
+                namespace: name.namespace.clone(),
+                facts: facts.clone(),
+                gone,
+            };
+            self.jobs
+                .entry(job.clone())
+                .or_default()
+                .pods
+                .insert(facts.uid.clone(), seen);
         }
     }
 
@@ -129,9 +141,19 @@ impl Store<PodFacts, PodIndex> {
     /// Every pod seen of the Job with this UID, oldest first.
     #[must_use]
     pub fn of_job(&self, job_uid: &str) -> Vec<SeenPod> {
-        let mut pods: Vec<SeenPod> =
-            self.query(|index| index.jobs.get(job_uid).map(|job| job.pods.values().cloned().collect()).unwrap_or_default());
-        pods.sort_by(|a, b| a.facts.created.cmp(&b.facts.created).then_with(|| a.facts.name.cmp(&b.facts.name)));
+        let mut pods: Vec<SeenPod> = self.query(|index| {
+            index
+                .jobs
+                .get(job_uid)
+                .map(|job| job.pods.values().cloned().collect())
+                .unwrap_or_default()
+        });
+        pods.sort_by(|a, b| {
+            a.facts
+                .created
+                .cmp(&b.facts.created)
+                .then_with(|| a.facts.name.cmp(&b.facts.name))
+        });
         pods
     }
 
@@ -140,7 +162,9 @@ impl Store<PodFacts, PodIndex> {
     pub fn named(&self, namespace: &str, name: &str) -> Option<SeenPod> {
         self.query(|index| {
             let pods = index.jobs.values().flat_map(|job| job.pods.values());
-            pods.filter(|pod| pod.namespace == namespace && pod.facts.name == name).max_by_key(|pod| pod.facts.created).cloned()
+            pods.filter(|pod| pod.namespace == namespace && pod.facts.name == name)
+                .max_by_key(|pod| pod.facts.created)
+                .cloned()
         })
     }
 
@@ -161,7 +185,11 @@ impl Store<PodFacts, PodIndex> {
     pub fn job_gone(&self, job_uid: &str, recorded: bool) {
         self.amend(|index| {
             if let Some(job) = index.jobs.get_mut(job_uid) {
-                job.job = if recorded { JobFate::GoneRecorded } else { JobFate::GoneUnrecorded(Instant::now()) };
+                job.job = if recorded {
+                    JobFate::GoneRecorded
+                } else {
+                    JobFate::GoneUnrecorded(Instant::now())
+                };
             }
             index.tidy(job_uid);
         });

@@ -19,13 +19,19 @@ pub struct Name {
 impl Name {
     /// Names an object.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     /// The name in an object's metadata.
     #[must_use]
     pub fn of(metadata: &ObjectMeta) -> Self {
-        Self::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+        Self::new(
+            metadata.namespace.clone().unwrap_or_default(),
+            metadata.name.clone().unwrap_or_default(),
+        )
     }
 }
 
@@ -113,8 +119,15 @@ struct Entry<V> {
 
 impl<V, I: Default> Default for Store<V, I> {
     fn default() -> Self {
-        let inner = Inner { entries: HashMap::new(), index: I::default(), list: 0 };
-        Self { inner: RwLock::new(inner), synced: watch::Sender::new(false) }
+        let inner = Inner {
+            entries: HashMap::new(),
+            index: I::default(),
+            list: 0,
+        };
+        Self {
+            inner: RwLock::new(inner),
+            synced: watch::Sender::new(false),
+        }
     }
 }
 
@@ -143,7 +156,10 @@ impl<V: Send + Sync + 'static, I: Index<V>> Store<V, I> {
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
         let name = Name::new(namespace, name);
-        self.read().entries.get(&name).map(|entry| Arc::clone(&entry.view))
+        self.read()
+            .entries
+            .get(&name)
+            .map(|entry| Arc::clone(&entry.view))
     }
 
     /// Every object, in the order of namespace and name.
@@ -158,10 +174,17 @@ impl<V: Send + Sync + 'static, I: Index<V>> Store<V, I> {
     #[must_use]
     pub fn matching(&self, wanted: impl Fn(&Name, &V) -> bool) -> Vec<Arc<V>> {
         let inner = self.read();
-        let mut found: Vec<(&Name, &Arc<V>)> =
-            inner.entries.iter().map(|(name, entry)| (name, &entry.view)).filter(|(name, view)| wanted(name, view)).collect();
+        let mut found: Vec<(&Name, &Arc<V>)> = inner
+            .entries
+            .iter()
+            .map(|(name, entry)| (name, &entry.view))
+            .filter(|(name, view)| wanted(name, view))
+            .collect();
         found.sort_unstable_by_key(|(name, _)| *name);
-        found.into_iter().map(|(_, view)| Arc::clone(view)).collect()
+        found
+            .into_iter()
+            .map(|(_, view)| Arc::clone(view))
+            .collect()
     }
 
     /// Asks the index.
@@ -192,17 +215,33 @@ impl<V: Send + Sync + 'static, I: Index<V>> Store<V, I> {
     }
 
     /// An object was listed or written. `None` when it is the one that is there.
-    pub(in crate::operator) fn apply(&self, name: Name, version: String, view: V) -> Option<Change<V>> {
+    pub(in crate::operator) fn apply(
+        &self,
+        name: Name,
+        version: String,
+        view: V,
+    ) -> Option<Change<V>> {
         let mut inner = self.write();
         let inner = &mut *inner;
         let list = inner.list;
-        if let Some(entry) = inner.entries.get_mut(&name).filter(|entry| entry.version == version) {
+        if let Some(entry) = inner
+            .entries
+            .get_mut(&name)
+            .filter(|entry| entry.version == version)
+        {
             entry.list = list;
             return None;
         }
         let new = Arc::new(view);
-        let entry = Entry { view: Arc::clone(&new), version, list };
-        let old = inner.entries.insert(name.clone(), entry).map(|entry| entry.view);
+        let entry = Entry {
+            view: Arc::clone(&new),
+            version,
+            list,
+        };
+        let old = inner
+            .entries
+            .insert(name.clone(), entry)
+            .map(|entry| entry.view);
         if let Some(old) = &old {
             inner.index.remove(&name, old);
         }
@@ -240,7 +279,10 @@ impl<V: Send + Sync + 'static, I: Index<V>> Store<V, I> {
             let mut inner = self.write();
             let inner = &mut *inner;
             let list = inner.list;
-            let mut gone: Vec<(Name, Entry<V>)> = inner.entries.extract_if(|_, entry| entry.list != list).collect();
+            let mut gone: Vec<(Name, Entry<V>)> = inner
+                .entries
+                .extract_if(|_, entry| entry.list != list)
+                .collect();
             gone.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
             for (name, entry) in &gone {
                 inner.index.remove(name, &entry.view);
@@ -249,6 +291,8 @@ impl<V: Send + Sync + 'static, I: Index<V>> Store<V, I> {
             gone
         };
         self.synced.send_replace(true);
-        gone.into_iter().map(|(_, entry)| Change::Deleted(entry.view)).collect()
+        gone.into_iter()
+            .map(|(_, entry)| Change::Deleted(entry.view))
+            .collect()
     }
 }

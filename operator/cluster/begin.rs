@@ -13,26 +13,28 @@ use super::object::Working;
 use super::pass::{End, Pass, gate, seconds};
 use super::state::StateRead;
 use super::{PassError, inputs};
-use crate::api::conditions::{ApplyJobSucceeded, Deleting, DependenciesReady, State as _, StateReadable, Verdict};
+use crate::api::conditions::{ApplyJobSucceeded, Deleting, DependenciesReady, State as _, Verdict};
 use crate::api::keys::{TRUE, annotations};
 use crate::api::{ImagePullPolicy, JobPolicy};
 use crate::client::{Access, ApiError};
-use crate::decide::{self, ACTIVE_JOB_REQUEUE, APPROVAL_REQUEUE, Cause, Decision, Reason, Run, STATE_REQUEUE};
+use crate::decide::{
+    self, ACTIVE_JOB_REQUEUE, APPROVAL_REQUEUE, Cause, Decision, Reason, Run, STATE_REQUEUE,
+};
+use crate::events::EventData;
 use crate::inputs::{RecordedClusterInputs, Rendered, SourceChange};
 use crate::jobs::anatomy::{self, JobRequest};
 use crate::jobs::facts::JobFacts;
 use crate::jobs::history::History;
-use crate::jobs::policy::EffectivePolicy;
+use crate::jobs::policy::{DEFAULT_SERVICE_ACCOUNT, EffectivePolicy};
 use crate::jobs::report;
 use crate::jobs::slots::{self, ClusterSlots, Slots};
 use crate::lease::{Claim, DEFER_REQUEUE, WAIT_REQUEUE, backstop_of_deadline};
 use crate::names::{InputsHash, JobName, JobSeed, LeaseScope, Op, Tick};
 use crate::operator::credentials::{self, Identity};
-use crate::events::EventData;
 use crate::operator::leases::Claims;
 use crate::operator::runner_rbac;
 use crate::operator::secrets::{Provenance, RunInputs, variables};
-use crate::operator::start::{Late, Start, StartError, Startable, Started};
+use crate::operator::start::{Late, Start, Startable, Started};
 use crate::operator::state::ensure_labels;
 use crate::owner;
 
@@ -68,11 +70,23 @@ impl Pass<'_> {
         let access = &self.context.access;
         let prepared = credentials::prepare(access, &self.owner, self.identity().as_ref()).await;
         self.object.set(prepared.identity_allowed.clone(), self.now);
-        self.object.set(prepared.credentials_mirrored.clone(), self.now);
-        self.events.extend(prepared.events.iter().map(|event| EventData::normal(event.reason(), event.note())));
-        self.late_error = prepared.error.map(PassError::from).or(self.late_error.take());
+        self.object
+            .set(prepared.credentials_mirrored.clone(), self.now);
+        self.events.extend(
+            prepared
+                .events
+                .iter()
+                .map(|event| EventData::normal(event.reason(), event.note())),
+        );
+        self.late_error = prepared
+            .error
+            .map(PassError::from)
+            .or(self.late_error.take());
         let secret = prepared.mount?;
-        let account = self.policy().service_account_name().to_owned();
+        let account = self
+            .policy()
+            .service_account_name
+            .unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.to_owned());
         let in_use: BTreeSet<String> = self.context.caches.runner_accounts(self.owner.namespace());
         let rbac = runner_rbac::prepare(access, self.owner.namespace(), &account, &in_use).await;
         let ready = rbac.condition.status() == crate::api::conditions::Status::True;
@@ -82,7 +96,13 @@ impl Pass<'_> {
     }
 
     fn policy(&self) -> JobPolicy {
-        self.object.next.spec.workspace.jobs.clone().unwrap_or_default()
+        self.object
+            .next
+            .spec
+            .workspace
+            .jobs
+            .clone()
+            .unwrap_or_default()
     }
 
     /// Builds the current inputs and reports the gate; `None` while a gate is closed.
@@ -97,7 +117,8 @@ impl Pass<'_> {
                 if let Some(value) = change {
                     self.object.annotate(annotations::ENDPOINT_SOURCE, value);
                 }
-                self.object.set(DependenciesReady::DependenciesReady, self.now);
+                self.object
+                    .set(DependenciesReady::DependenciesReady, self.now);
                 Ok(Some(built))
             }
             Err(gate) => {
@@ -108,19 +129,37 @@ impl Pass<'_> {
     }
 
     /// Builds the current inputs without reporting anything.
-    pub(super) async fn try_build_inputs(&self) -> Result<Result<inputs::Built, Verdict>, PassError> {
+    pub(super) async fn try_build_inputs(
+        &self,
+    ) -> Result<Result<inputs::Built, Verdict>, PassError> {
         let Some(cluster) = &self.cluster else {
-            return Ok(Err(DependenciesReady::OwnerNotFound.with("the owning Cluster does not exist")));
+            return Ok(Err(
+                DependenciesReady::OwnerNotFound.with("the owning Cluster does not exist")
+            ));
         };
         let entries = &self.object.next.spec.workspace.variables_from;
-        let sources = variables::read(&self.context.access, self.owner.namespace(), entries).await?;
-        Ok(inputs::build(&self.object, cluster, self.recorded_inputs(), &sources).map_err(|error| error.verdict()))
+        let sources =
+            variables::read(&self.context.access, self.owner.namespace(), entries).await?;
+        Ok(
+            inputs::build(&self.object, cluster, self.recorded_inputs(), &sources)
+                .map_err(|error| error.verdict()),
+        )
     }
 
     /// What the newest apply was given; `None` before the first one.
     pub(super) fn recorded_inputs(&self) -> Option<RecordedClusterInputs> {
-        let newest = self.records.attempt.as_ref().or(self.records.applied.as_ref())?;
-        Some(newest.files().map_or_else(RecordedClusterInputs::default, |files| RecordedClusterInputs::read(&files.tfvars)))
+        let newest = self
+            .records
+            .attempt
+            .as_ref()
+            .or(self.records.applied.as_ref())?;
+        Some(
+            newest
+                .files()
+                .map_or_else(RecordedClusterInputs::default, |files| {
+                    RecordedClusterInputs::read(files.tfvars.as_bytes())
+                }),
+        )
     }
 
     /// Starts what was decided, or says why not.
@@ -145,18 +184,25 @@ impl Pass<'_> {
         };
         let policy = match EffectivePolicy::merge(&[&self.policy()]) {
             Ok(policy) => policy,
-            Err(error) => return Ok(self.refuse(ApplyJobSucceeded::JobPolicyInvalid.with(error.to_string()))),
+            Err(error) => {
+                return Ok(self.refuse(ApplyJobSucceeded::JobPolicyInvalid.with(error.to_string())));
+            }
         };
         if let Err(error) = policy.check() {
             return Ok(self.refuse(ApplyJobSucceeded::JobPolicyInvalid.with(error.to_string())));
         }
         if let Some(wait) = slots::wait(self.slots(), run.op, self.object.uid()) {
-            self.object.set(ApplyJobSucceeded::WaitingForJobSlot.with(wait.message), self.now);
+            self.object.set(
+                ApplyJobSucceeded::WaitingForJobSlot.with(wait.message),
+                self.now,
+            );
             return Ok(End::Requeue(Some(wait.requeue)));
         }
         let files = match built.files {
             Ok(files) => files,
-            Err(error) => return Ok(self.refuse(ApplyJobSucceeded::InputsTooLarge.with(error.to_string()))),
+            Err(error) => {
+                return Ok(self.refuse(ApplyJobSucceeded::InputsTooLarge.with(error.to_string())));
+            }
         };
         self.context.metrics.inputs_size(self.key(), files.bytes());
         if let Some(end) = self.labels_forbid(state).await? {
@@ -203,14 +249,24 @@ impl Pass<'_> {
 
     /// Goes on with an active Job that nobody armed (jobs.md §5.3).
     pub(super) async fn arm(&mut self, job: &JobFacts) -> Result<Started, PassError> {
-        let recorded = self.records.attempt.as_ref().filter(|attempt| {
-            attempt.job().is_some_and(|name| name.as_str() == job.name)
-        });
+        let recorded = self
+            .records
+            .attempt
+            .as_ref()
+            .filter(|attempt| attempt.job().is_some_and(|name| name.as_str() == job.name));
         let inputs = match recorded.and_then(|attempt| attempt.inputs()) {
             Some(inputs) => inputs,
             None => match self.rebuilt_for(job).await? {
-                Some(inputs::Built { files: Ok(files), hash, .. }) => self.run_inputs(files, &hash),
-                _ => return Ok(Started::Deferred("the files of the Job are not at hand".to_owned())),
+                Some(inputs::Built {
+                    files: Ok(files),
+                    hash,
+                    ..
+                }) => self.run_inputs(files, &hash),
+                _ => {
+                    return Ok(Started::Deferred(
+                        "the files of the Job are not at hand".to_owned(),
+                    ));
+                }
             },
         };
         let api = self.context.access.api::<Job>(self.owner.namespace());
@@ -218,7 +274,9 @@ impl Pass<'_> {
             return Ok(Started::Deferred("the Job is gone".to_owned()));
         };
         let Ok(policy) = EffectivePolicy::merge(&[&self.policy()]) else {
-            return Ok(Started::Deferred("the Job policy cannot be read".to_owned()));
+            return Ok(Started::Deferred(
+                "the Job policy cannot be read".to_owned(),
+            ));
         };
         let plan = Plan {
             name: JobName::new(job.name.clone()),
@@ -238,7 +296,11 @@ impl Pass<'_> {
     async fn start(&mut self, plan: &Plan, existing: Option<&Job>) -> Result<Started, PassError> {
         let access = self.context.access.clone();
         let build = |late: &Late| anatomy::build(&self.request(plan, late));
-        let running = || self.context.caches.running_machine_operations(self.owner.namespace(), &self.cluster_name);
+        let running = || {
+            self.context
+                .caches
+                .running_machine_operations(self.owner.namespace(), &self.cluster_name)
+        };
         let mut hand = Hand {
             access: &access,
             object: self.object.clone(),
@@ -271,24 +333,37 @@ impl Pass<'_> {
                 self.report_source(|source| source.image = Some(image.clone()));
                 let note = format!(
                     "created Job {} to {} with image {image}, attempt {}: {}",
-                    plan.name, plan.op, plan.attempt, decision.reason.as_str()
+                    plan.name,
+                    plan.op,
+                    plan.attempt,
+                    decision.reason.as_str()
                 );
-                self.events.push(EventData::normal("JobCreated", note).about(related(&job)));
+                self.events
+                    .push(EventData::normal("JobCreated", note).about(related(&job)));
                 if decision.reason == Reason::Due(Cause::InputsChanged) {
-                    self.context.metrics.inputs_hash_changed(self.owner.key.kind);
-                    let note = "the inputs differ from those of the state, and are applied".to_owned();
-                    self.events.push(EventData::normal("InputsChanged", note).about(related(&job)));
+                    self.context
+                        .metrics
+                        .inputs_hash_changed(self.owner.key.kind);
+                    let note =
+                        "the inputs differ from those of the state, and are applied".to_owned();
+                    self.events
+                        .push(EventData::normal("InputsChanged", note).about(related(&job)));
                 }
                 if let Some(id) = &plan.force_unlock {
                     self.context.metrics.force_unlocked(self.owner.key.kind);
-                    let note = format!("Job {} unlocks the state from the stale lock {id}", plan.name);
-                    self.events.push(EventData::warning("ForceUnlocked", note).about(related(&job)));
+                    let note = format!(
+                        "Job {} unlocks the state from the stale lock {id}",
+                        plan.name
+                    );
+                    self.events
+                        .push(EventData::warning("ForceUnlocked", note).about(related(&job)));
                 }
                 self.report_applying(plan.name.as_str());
                 End::Requeue(Some(ACTIVE_JOB_REQUEUE))
             }
             Started::Waiting(wait) => {
-                if let Some(verdict) = report::wait(plan.op, wait.reason(), &wait.message(plan.op)) {
+                if let Some(verdict) = report::wait(plan.op, wait.reason(), &wait.message(plan.op))
+                {
                     self.object.set(verdict, self.now);
                 }
                 End::Requeue(Some(seconds(WAIT_REQUEUE)))
@@ -314,10 +389,11 @@ impl Pass<'_> {
         }
         let check = ensure_labels(&self.context.access, &self.owner, &self.cluster_name).await?;
         if let Some(note) = &check.repaired {
-            self.events.push(EventData::warning("StateLabelsRepaired", note.clone()));
+            self.events
+                .push(EventData::warning("StateLabelsRepaired", note.clone()));
         }
-        Ok(check.refused.map(|message| {
-            self.object.set(StateReadable::StateInconsistent.with(message), self.now);
+        Ok(check.refused.map(|verdict| {
+            self.object.set(verdict, self.now);
             End::Requeue(Some(STATE_REQUEUE))
         }))
     }
@@ -331,20 +407,31 @@ impl Pass<'_> {
             limit: options.max_active_jobs,
             cluster: known.then(|| ClusterSlots {
                 name: &self.cluster_name,
-                active: caches.unfinished_jobs_of_cluster(self.owner.namespace(), &self.cluster_name),
-                limit: slots::cluster_limit(self.object.next.spec.max_active_jobs, options.cluster_max_active_jobs),
+                active: caches
+                    .unfinished_jobs_of_cluster(self.owner.namespace(), &self.cluster_name),
+                limit: slots::cluster_limit(
+                    self.object.next.spec.max_active_jobs,
+                    options.cluster_max_active_jobs,
+                ),
             }),
         }
     }
 
     fn job_name(&self, op: Op, attempt: i32, hash: &InputsHash) -> JobName {
-        JobSeed { kind: self.key().kind, name: &self.key().name, op, attempt, inputs: hash, tick: &Tick::none() }
-            .job_name()
+        JobSeed {
+            kind: self.key().kind,
+            name: &self.key().name,
+            op,
+            attempt,
+            inputs: hash,
+            tick: &Tick::none(),
+        }
+        .job_name()
     }
 
     fn run_inputs(&self, files: Rendered, hash: &InputsHash) -> RunInputs {
         RunInputs {
-            files: files.into(),
+            files,
             provenance: Provenance {
                 image: self.object.next.spec.workspace.source.image.clone(),
                 identity: self.identity(),
@@ -359,12 +446,20 @@ impl Pass<'_> {
         decision: &Decision,
         history: &History<'_>,
     ) -> BTreeMap<String, String> {
-        let mut all = BTreeMap::from([(annotations::INPUTS_HASH.to_owned(), hash.as_str().to_owned())]);
-        if history.last_apply_failed(self.apply_records()) && decision.reason != Reason::Due(Cause::NoState) {
+        let mut all = BTreeMap::from([(
+            annotations::INPUTS_HASH.to_owned(),
+            hash.as_str().to_owned(),
+        )]);
+        if history.last_apply_failed(self.apply_records())
+            && decision.reason != Reason::Due(Cause::NoState)
+        {
             all.insert(annotations::AFTER_FAILED_APPLY.to_owned(), TRUE.to_owned());
         }
         if let Some(job) = self.records.interrupted_apply() {
-            all.insert(annotations::AFTER_INTERRUPTED_APPLY.to_owned(), job.to_string());
+            all.insert(
+                annotations::AFTER_INTERRUPTED_APPLY.to_owned(),
+                job.to_string(),
+            );
         }
         all
     }
@@ -385,7 +480,9 @@ impl Pass<'_> {
         };
         Claims {
             run: claim(LeaseScope::Run, run),
-            cluster: cluster.filter(|_| plan.op.mutating()).map(|name| claim(LeaseScope::Cluster, name)),
+            cluster: cluster
+                .filter(|_| plan.op.mutating())
+                .map(|name| claim(LeaseScope::Cluster, name)),
         }
     }
 
@@ -393,7 +490,10 @@ impl Pass<'_> {
         let source = &self.object.next.spec.workspace.source;
         let mut annotations = plan.annotations.clone();
         if let Some(lock) = &late.lock {
-            annotations.insert(annotations::STATE_LOCK_VERSION.to_owned(), lock.as_annotation().to_owned());
+            annotations.insert(
+                annotations::STATE_LOCK_VERSION.to_owned(),
+                lock.as_annotation().to_owned(),
+            );
         }
         JobRequest {
             object: self.key().clone(),
@@ -403,7 +503,10 @@ impl Pass<'_> {
             op: plan.op,
             attempt: plan.attempt,
             image: source.image.clone(),
-            pull_policy: source.image_pull_policy.clone().unwrap_or(ImagePullPolicy::IfNotPresent),
+            pull_policy: source
+                .image_pull_policy
+                .clone()
+                .unwrap_or(ImagePullPolicy::IfNotPresent),
             runner_image: self.context.options.runner_image.clone(),
             credentials_secret: plan.credentials.clone(),
             policy: plan.policy.clone(),
@@ -444,11 +547,19 @@ impl Startable for Hand<'_> {
 
     async fn unblock_move(&mut self) -> Result<(), ApiError> {
         self.object.annotate(annotations::BLOCK_MOVE, None);
-        self.object.write_now(self.access, json!({"annotations": {annotations::BLOCK_MOVE: null}})).await
+        self.object
+            .write_now(
+                self.access,
+                json!({"annotations": {annotations::BLOCK_MOVE: null}}),
+            )
+            .await
     }
 
     async fn clear_active_job(&mut self, job: &JobName) -> Result<(), ApiError> {
-        let named = self.object.stored_status().and_then(|status| status.workspace.active_job.as_ref());
+        let named = self
+            .object
+            .stored_status()
+            .and_then(|status| status.workspace.active_job.as_ref());
         if named.is_some_and(|active| active.name == job.as_str()) {
             self.object.clear_active_job_now(self.access).await?;
         }

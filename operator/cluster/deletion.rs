@@ -1,7 +1,7 @@
 //! A TerraformCluster that is being deleted (deletion.md §3).
 
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind};
 
 use super::PassError;
 use super::pass::{End, Pass, gate, seconds};
@@ -9,10 +9,10 @@ use crate::api::conditions::{DeletionBlocked, State as _};
 use crate::api::keys::{finalizers, labels};
 use crate::api::{ApiKind, DeletionPolicy, GROUP, VERSION};
 use crate::decide::Life;
+use crate::events::EventData;
 use crate::lease::DEFER_REQUEUE;
 use crate::names::label_value;
 use crate::operator::credentials::{Identity, mirror};
-use crate::events::EventData;
 use crate::operator::secrets::{self, plan_key};
 
 /// How many dependents of a kind a message names.
@@ -21,7 +21,10 @@ const NAMED: usize = 3;
 impl Pass<'_> {
     /// Whether the object stays or goes, and how.
     pub(super) fn life(&self) -> Life {
-        match (self.object.deleting(), &self.object.next.spec.workspace.deletion_policy) {
+        match (
+            self.object.deleting(),
+            &self.object.next.spec.workspace.deletion_policy,
+        ) {
             (false, _) => Life::Live,
             (true, Some(DeletionPolicy::Retain)) => Life::Retaining,
             (true, _) => Life::Destroying,
@@ -30,8 +33,12 @@ impl Pass<'_> {
 
     /// Machines and pools of the cluster go first (deletion.md §2).
     pub(super) async fn blocked_by_dependents(&mut self) -> Result<Option<End>, PassError> {
-        let machines = self.dependents(ApiKind::TerraformMachine, "terraformmachines").await?;
-        let pools = self.dependents(ApiKind::TerraformMachinePool, "terraformmachinepools").await?;
+        let machines = self
+            .dependents(ApiKind::TerraformMachine, "terraformmachines")
+            .await?;
+        let pools = self
+            .dependents(ApiKind::TerraformMachinePool, "terraformmachinepools")
+            .await?;
         if machines.is_empty() && pools.is_empty() {
             self.object.set(DeletionBlocked::NotBlocked, self.now);
             return Ok(None);
@@ -41,7 +48,8 @@ impl Pass<'_> {
             counted("TerraformMachine", &machines),
             counted("TerraformMachinePool", &pools)
         );
-        self.object.set(DeletionBlocked::DependentsExist.with(message), self.now);
+        self.object
+            .set(DeletionBlocked::DependentsExist.with(message), self.now);
         Ok(Some(gate()))
     }
 
@@ -51,20 +59,25 @@ impl Pass<'_> {
         if self.cluster_name.is_empty() {
             return Ok(Vec::new());
         }
-        let resource =
-            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, kind.as_str()), plural);
-        let api = kube::Api::<DynamicObject>::namespaced_with(
-            self.context.access.client(),
-            self.owner.namespace(),
-            &resource,
+        let resource = ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(GROUP, VERSION, kind.as_str()),
+            plural,
         );
-        let selection =
-            ListParams::default().labels(&format!("{}={}", labels::CLUSTER_NAME, label_value(&self.cluster_name)));
-        let found = match self.context.access.list_dynamic(&api, &selection, plural).await {
+        let selection = ListParams::default().labels(&format!(
+            "{}={}",
+            labels::CLUSTER_NAME,
+            label_value(&self.cluster_name)
+        ));
+        let found = match self
+            .context
+            .access
+            .list_metadata(self.owner.namespace(), &resource, &selection)
+            .await
+        {
             Err(error) if error.is_not_found() => Vec::new(),
             found => found?,
         };
-        let mut names: Vec<String> = found.into_iter().filter_map(|object| object.metadata.name).collect();
+        let mut names: Vec<String> = found.into_iter().filter_map(|meta| meta.name).collect();
         names.sort();
         Ok(names)
     }
@@ -79,7 +92,8 @@ impl Pass<'_> {
         secrets::delete_state(access, &self.owner).await?;
         secrets::delete_records(access, &self.owner).await?;
         secrets::release_backups(access, &self.owner).await?;
-        self.release_all("FinalizerRemoved", "nothing was left to destroy".to_owned()).await
+        self.release_all("FinalizerRemoved", "nothing was left to destroy".to_owned())
+            .await
     }
 
     /// The object goes and its infrastructure stays, with state, backups and records (deletion.md §6).
@@ -117,7 +131,11 @@ impl Pass<'_> {
     /// Cleanup waits while a Job may still hold the run lease (leases.md §8, finalizer rule).
     async fn run_lease_is_live(&self) -> Result<Option<End>, PassError> {
         let lease = self.suffix.run_lease();
-        let holder = self.context.leases.live_holder(self.owner.namespace(), &lease).await?;
+        let holder = self
+            .context
+            .leases
+            .live_holder(self.owner.namespace(), &lease)
+            .await?;
         Ok(holder.map(|_| End::Requeue(Some(seconds(DEFER_REQUEUE)))))
     }
 }
@@ -127,7 +145,12 @@ fn counted(kind: &str, names: &[String]) -> String {
     if names.is_empty() {
         return format!("0 {kind}s");
     }
-    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let shown = names
+        .iter()
+        .take(NAMED)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
     match names.len().checked_sub(NAMED) {
         Some(more @ 1..) => format!("{} {kind}s ({shown} and {more} more)", names.len()),
         _ => format!("{} {kind}s ({shown})", names.len()),
@@ -141,8 +164,17 @@ mod tests {
     #[test]
     fn dependents_are_counted_and_three_named() {
         let names = |n: usize| (1..=n).map(|i| format!("m{i}")).collect::<Vec<_>>();
-        assert_eq!(counted("TerraformMachine", &names(0)), "0 TerraformMachines");
-        assert_eq!(counted("TerraformMachine", &names(2)), "2 TerraformMachines (m1, m2)");
-        assert_eq!(counted("TerraformMachine", &names(5)), "5 TerraformMachines (m1, m2, m3 and 2 more)");
+        assert_eq!(
+            counted("TerraformMachine", &names(0)),
+            "0 TerraformMachines"
+        );
+        assert_eq!(
+            counted("TerraformMachine", &names(2)),
+            "2 TerraformMachines (m1, m2)"
+        );
+        assert_eq!(
+            counted("TerraformMachine", &names(5)),
+            "5 TerraformMachines (m1, m2, m3 and 2 more)"
+        );
     }
 }

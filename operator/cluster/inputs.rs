@@ -17,18 +17,18 @@ use crate::names::InputsHash;
 
 /// The inputs of this pass.
 #[derive(Debug)]
-pub struct Built {
+pub(super) struct Built {
     /// Their hash.
-    pub hash: InputsHash,
+    pub(super) hash: InputsHash,
     /// The files, or why they do not fit into a Secret.
-    pub files: Result<Rendered, RenderError>,
+    pub(super) files: Result<Rendered, RenderError>,
     /// What becomes of the annotation that says who owns the endpoint.
-    pub endpoint_source: SourceChange,
+    pub(super) endpoint_source: SourceChange,
 }
 
 /// Why there are no inputs: a closed gate on `DependenciesReady`.
 #[derive(Debug, thiserror::Error)]
-pub enum NotBuilt {
+pub(super) enum NotBuilt {
     /// A variables source or variable cannot be used.
     #[error(transparent)]
     Variables(#[from] VariablesError),
@@ -40,7 +40,7 @@ pub enum NotBuilt {
 impl NotBuilt {
     /// The gate's condition.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> Verdict {
         let state = match self {
             Self::Variables(error) if error.reason() == "VariablesSourceNotFound" => {
                 DependenciesReady::VariablesSourceNotFound
@@ -56,7 +56,7 @@ impl NotBuilt {
 ///
 /// # Errors
 /// When the variables close the gate; nothing is rendered then.
-pub fn build(
+pub(super) fn build(
     object: &Working,
     cluster: &Cluster,
     recorded: Option<RecordedClusterInputs>,
@@ -98,7 +98,7 @@ pub fn build(
 
 /// A valid endpoint of the API as the rules take it.
 #[must_use]
-pub fn endpoint(api: Option<&ApiEndpoint>) -> Option<Endpoint> {
+pub(super) fn endpoint(api: Option<&ApiEndpoint>) -> Option<Endpoint> {
     let (host, port) = api?.valid()?;
     Some(Endpoint::new(host, port))
 }

@@ -6,16 +6,17 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 
 use super::pass::{End, Pass, seconds};
-use super::{PassError, inputs, measure};
+use super::{PassError, inputs};
 use crate::api::conditions::{self, ConditionType, InfrastructureHealthy, State as _};
 use crate::api::keys::annotations;
 use crate::api::{ActiveJob, Operation};
 use crate::client::{Deletion, Guard};
 use crate::decide::{ACTIVE_JOB_REQUEUE, InputsView};
+use crate::events::{EventData, RelatedJob};
 use crate::jobs::facts::JobFacts;
 use crate::jobs::history::History;
-use crate::jobs::last_run;
 use crate::jobs::lag::{self, LiveJob, Situation as LagSituation};
+use crate::jobs::last_run;
 use crate::jobs::prune::{HistoryLimits, prune};
 use crate::jobs::pull::PullFailure;
 use crate::jobs::report::{self, Report};
@@ -24,7 +25,6 @@ use crate::lease::{DEFER_REQUEUE, ReleaseMoment};
 use crate::names::{JobName, Op, cluster_write_lease};
 use crate::operator::active::{self, Action, Situation};
 use crate::operator::bookkeeping;
-use crate::events::{EventData, RelatedJob};
 use crate::operator::leases::HeldBy;
 use crate::operator::secrets::per_run::JobRef;
 use crate::operator::secrets::records::{Interruption, Marks, Record, mark};
@@ -41,13 +41,18 @@ impl Pass<'_> {
         let settled = bookkeeping::settle(access, &self.owner, history, &mut self.records).await?;
         if let Some(digest) = &settled.pinned {
             let digest = digest.clone();
-            self.events.push(EventData::normal("DigestPinned", format!("pinned the module image to {digest}")));
+            self.events.push(EventData::normal(
+                "DigestPinned",
+                format!("pinned the module image to {digest}"),
+            ));
             self.report_source(|source| source.image_digest = Some(digest));
         }
         for job in &settled.without_digest {
             self.events.push(EventData::warning(
                 "DigestUnknown",
-                format!("Job {job}: the digest of the image it ran is not known, so nothing is pinned"),
+                format!(
+                    "Job {job}: the digest of the image it ran is not known, so nothing is pinned"
+                ),
             ));
         }
         for job in &settled.without_inputs {
@@ -57,9 +62,14 @@ impl Pass<'_> {
             ));
         }
         self.report_history(history);
-        for finished in history.unread().filter(|finished| settled.counted.contains(&finished.job.uid)) {
+        for finished in history
+            .unread()
+            .filter(|finished| settled.counted.contains(&finished.job.uid))
+        {
             let retry = history.retry_number(finished);
-            measure::job_counted(&self.context.metrics, self.owner.key.kind, finished, retry);
+            self.context
+                .metrics
+                .job_counted(self.owner.key.kind, finished, retry);
             self.context.metrics.last_success(
                 &self.owner.key,
                 finished.op,
@@ -67,8 +77,18 @@ impl Pass<'_> {
             );
             self.give_back_leases_of(&finished.job.name).await;
         }
-        let policy = self.object.next.spec.workspace.jobs.clone().unwrap_or_default();
-        let limits = HistoryLimits::new(policy.successful_jobs_history_limit, policy.failed_jobs_history_limit);
+        let policy = self
+            .object
+            .next
+            .spec
+            .workspace
+            .jobs
+            .clone()
+            .unwrap_or_default();
+        let limits = HistoryLimits::new(
+            policy.successful_jobs_history_limit,
+            policy.failed_jobs_history_limit,
+        );
         bookkeeping::prune(access, self.owner.namespace(), &prune(history, limits)).await?;
         Ok(())
     }
@@ -77,28 +97,46 @@ impl Pass<'_> {
     async fn give_back_leases_of(&self, job: &str) {
         let job = JobName::new(job);
         let (run, cluster) = self.lease_names();
-        let leases: Vec<&str> = std::iter::once(run.as_str()).chain(cluster.as_deref()).collect();
-        let held = HeldBy { namespace: self.owner.namespace(), job: &job, leases: &leases };
-        self.context.leases.release(held, ReleaseMoment::Finished).await;
+        let leases: Vec<&str> = std::iter::once(run.as_str())
+            .chain(cluster.as_deref())
+            .collect();
+        let held = HeldBy {
+            namespace: self.owner.namespace(),
+            job: &job,
+            leases: &leases,
+        };
+        self.context
+            .leases
+            .release(held, ReleaseMoment::Finished)
+            .await;
     }
 
     /// Names of the run lease and of the cluster write lease; the latter while the gate is on and the
     /// cluster's name is known.
     pub(super) fn lease_names(&self) -> (String, Option<String>) {
-        let cluster = self.context.options.cluster_operation_gate.then_some(self.cluster_name.as_str());
+        let cluster = self
+            .context
+            .options
+            .cluster_operation_gate
+            .then_some(self.cluster_name.as_str());
         let cluster = cluster.and_then(|name| cluster_write_lease(self.owner.namespace(), name));
         (self.suffix.run_lease(), cluster)
     }
 
     /// What a pass does while a Job is active. Ends the pass, unless the Job was deleted on a paused
     /// object, which then counts as idle (lifecycle.md §7, §8).
-    pub(super) async fn watch_active(
-        &mut self,
-        job: &JobFacts,
-    ) -> Result<Option<End>, PassError> {
-        let known_active = self.object.reported().active_job.as_ref().is_some_and(|active| active.name == job.name);
-        let seen_started =
-            self.context.caches.last_seen_pod(&job.uid).is_some_and(|pod| !pod.never_started());
+    pub(super) async fn watch_active(&mut self, job: &JobFacts) -> Result<Option<End>, PassError> {
+        let known_active = self
+            .object
+            .reported()
+            .active_job
+            .as_ref()
+            .is_some_and(|active| active.name == job.name);
+        let seen_started = self
+            .context
+            .caches
+            .last_seen_pod(&job.uid)
+            .is_some_and(|pod| !pod.never_started());
         let situation = Situation {
             seen_started,
             repair: RepairContext {
@@ -111,17 +149,25 @@ impl Pass<'_> {
         let reference = self.reference(job);
         let mut requeue = ACTIVE_JOB_REQUEUE;
         match active::examine(&self.context.access, job, &reference, situation).await? {
-            Action::Watch(earlier) => requeue = earlier.map_or(requeue, |earlier| earlier.min(requeue)),
+            Action::Watch(earlier) => {
+                requeue = earlier.map_or(requeue, |earlier| earlier.min(requeue))
+            }
             Action::Arm => match self.arm(job).await? {
                 Started::Running { .. } => {}
                 Started::Waiting(_) | Started::Deferred(_) => requeue = seconds(DEFER_REQUEUE),
             },
             Action::Delete(why) => {
                 self.delete_stuck(job, &reference, &why).await?;
-                return Ok(self.paused.is_none().then(|| End::Requeue(Some(seconds(AFTER_STUCK)))));
+                return Ok(self
+                    .paused
+                    .is_none()
+                    .then(|| End::Requeue(Some(seconds(AFTER_STUCK)))));
             }
             Action::ReportPull(failure) => self.report_pull(job, &failure).await?,
-            Action::UnmarkPull => self.mark_job(job, json!({annotations::PULL_FAILED: null})).await?,
+            Action::UnmarkPull => {
+                self.mark_job(job, json!({annotations::PULL_FAILED: null}))
+                    .await?
+            }
         }
         self.report_active(job);
         Ok(Some(End::Requeue(self.paused.is_none().then_some(requeue))))
@@ -134,7 +180,9 @@ impl Pass<'_> {
             name: job.name.clone(),
             operation: Operation::from(job.op.unwrap_or(Op::Apply).as_str()),
             attempt: job.attempt.unwrap_or(1).max(1),
-            start_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(start_time)),
+            start_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                start_time,
+            )),
         });
         if self.object.annotation(annotations::BLOCK_MOVE).is_none() {
             let until = self.block_move_until(self.now);
@@ -148,18 +196,29 @@ impl Pass<'_> {
     /// An apply runs: what the conditions that follow from it say.
     pub(super) fn report_applying(&mut self, job: &str) {
         if !self.object.reported().is_provisioned() {
-            let verdict = InfrastructureHealthy::Provisioning.with(format!("Job {job} applies the module"));
+            let verdict =
+                InfrastructureHealthy::Provisioning.with(format!("Job {job} applies the module"));
             self.object.set(verdict, self.now);
         }
-        self.report_inputs_applied(&InputsView::ApplyRuns { job: job.to_owned() });
+        self.report_inputs_applied(&InputsView::ApplyRuns {
+            job: job.to_owned(),
+        });
     }
 
     /// The conditions and `status.lastRun` that finished Jobs give rise to (jobs.md §7.4).
     pub(super) fn report_history(&mut self, history: &History<'_>) {
         let last_run = self.object.reported().last_run.clone();
         let stored = |condition| conditions::get(&self.object.reported().conditions, condition);
-        let apply = report::apply(history, stored(ConditionType::ApplyJobSucceeded), last_run.as_ref());
-        let drift = report::drift(history, stored(ConditionType::DriftJobSucceeded), last_run.as_ref());
+        let apply = report::apply(
+            history,
+            stored(ConditionType::ApplyJobSucceeded),
+            last_run.as_ref(),
+        );
+        let drift = report::drift(
+            history,
+            stored(ConditionType::DriftJobSucceeded),
+            last_run.as_ref(),
+        );
         for verdict in [apply, drift] {
             if let Report::Set(verdict) = verdict {
                 self.object.set(verdict, self.now);
@@ -168,9 +227,15 @@ impl Pass<'_> {
         if let Some(run) = last_run::last_run(history, last_run.as_ref()) {
             self.object.workspace().last_run = Some(run);
         }
-        if let Some(result) = history.unread().next().and_then(|finished| finished.result()) {
+        if let Some(result) = history
+            .unread()
+            .next()
+            .and_then(|finished| finished.result())
+        {
             let version = result.runtime_version.clone();
-            self.report_source(|source| source.runtime_version = (!version.is_empty()).then_some(version));
+            self.report_source(|source| {
+                source.runtime_version = (!version.is_empty()).then_some(version)
+            });
         }
         self.report_vanished(history);
     }
@@ -186,7 +251,12 @@ impl Pass<'_> {
         let listed: Vec<&str> = self.listed(history);
         let situation = LagSituation {
             listed: &listed,
-            active_job: self.object.reported().active_job.as_ref().map(|active| active.name.as_str()),
+            active_job: self
+                .object
+                .reported()
+                .active_job
+                .as_ref()
+                .map(|active| active.name.as_str()),
             block_move: self.object.annotation(annotations::BLOCK_MOVE).is_some(),
             deleting: self.object.deleting(),
         };
@@ -199,27 +269,47 @@ impl Pass<'_> {
             return Ok(false);
         }
         let lease = self.suffix.run_lease();
-        let holder = self.context.leases.live_holder(self.owner.namespace(), &lease).await?;
+        let holder = self
+            .context
+            .leases
+            .live_holder(self.owner.namespace(), &lease)
+            .await?;
         match situation.holder_to_read(holder.as_deref()) {
-            Some(name) => Ok(lag::holder_is_behind(&self.live_job(name).await?, self.key())),
+            Some(name) => Ok(lag::holder_is_behind(
+                &self.live_job(name).await?,
+                self.key(),
+            )),
             None => Ok(false),
         }
     }
 
     fn listed<'h>(&self, history: &History<'h>) -> Vec<&'h str> {
-        let finished = history.finished().iter().map(|finished| finished.job.name.as_str());
-        finished.chain(history.active().map(|job| job.name.as_str())).collect()
+        let finished = history
+            .finished()
+            .iter()
+            .map(|finished| finished.job.name.as_str());
+        finished
+            .chain(history.active().map(|job| job.name.as_str()))
+            .collect()
     }
 
     async fn live_job(&self, name: &str) -> Result<LiveJob, PassError> {
-        let api = self.context.access.api::<PartialObjectMeta<Job>>(self.owner.namespace());
+        let api = self
+            .context
+            .access
+            .api::<PartialObjectMeta<Job>>(self.owner.namespace());
         let found = self.context.access.get(&api, name).await?;
-        Ok(found.map_or(LiveJob::Absent, |job| LiveJob::Found(job.metadata.labels.unwrap_or_default())))
+        Ok(found.map_or(LiveJob::Absent, |job| {
+            LiveJob::Found(job.metadata.labels.unwrap_or_default())
+        }))
     }
 
     /// An apply Job that `status.activeJob` names, also live, and that does not exist any more may have
     /// applied part of its change (jobs.md §8.3). The lag check before has read that it is gone.
-    pub(super) async fn record_vanished_apply(&mut self, history: &History<'_>) -> Result<(), PassError> {
+    pub(super) async fn record_vanished_apply(
+        &mut self,
+        history: &History<'_>,
+    ) -> Result<(), PassError> {
         let named = self.object.reported().active_job.clone();
         let Some(vanished) = named.filter(|active| {
             active.operation == Operation::Apply && history.job(&active.name).is_none()
@@ -236,8 +326,13 @@ impl Pass<'_> {
             interruption: Some(Interruption::Record(job.clone())),
             ..Marks::default()
         };
-        self.records.attempt =
-            mark(&self.context.access, &self.owner, self.records.attempt.as_ref(), &marks).await?;
+        self.records.attempt = mark(
+            &self.context.access,
+            &self.owner,
+            self.records.attempt.as_ref(),
+            &marks,
+        )
+        .await?;
         self.report_vanished(history);
         Ok(())
     }
@@ -248,21 +343,31 @@ impl Pass<'_> {
         if self.object.deleting() {
             return;
         }
-        let Some(job) = self.records.interrupted_apply().filter(|job| history.job(job.as_str()).is_none()) else {
+        let Some(job) = self
+            .records
+            .interrupted_apply()
+            .filter(|job| history.job(job.as_str()).is_none())
+        else {
             return;
         };
         let newer = history.newest(&[Op::Apply]).is_some_and(|newest| {
             newest.job.annotation(annotations::AFTER_INTERRUPTED_APPLY) == Some(job.as_str())
         });
         if !newer {
-            self.object.set(report::vanished_apply(job.as_str(), true), self.now);
+            self.object
+                .set(report::vanished_apply(job.as_str(), true), self.now);
         }
     }
 
     async fn live_status_names(&self, job: &str) -> Result<bool, PassError> {
-        let api = self.context.access.api::<crate::api::TerraformCluster>(self.owner.namespace());
+        let api = self
+            .context
+            .access
+            .api::<crate::api::TerraformCluster>(self.owner.namespace());
         let live = self.context.access.get(&api, &self.key().name).await?;
-        let active = live.and_then(|live| live.status).and_then(|status| status.workspace.active_job);
+        let active = live
+            .and_then(|live| live.status)
+            .and_then(|status| status.workspace.active_job);
         Ok(active.is_some_and(|active| active.name == job))
     }
 
@@ -276,30 +381,49 @@ impl Pass<'_> {
     }
 
     /// The inputs as they are now, when they are those of this Job.
-    pub(super) async fn rebuilt_for(&mut self, job: &JobFacts) -> Result<Option<inputs::Built>, PassError> {
+    pub(super) async fn rebuilt_for(
+        &mut self,
+        job: &JobFacts,
+    ) -> Result<Option<inputs::Built>, PassError> {
         let built = self.try_build_inputs().await?;
         let hash = job.annotation(annotations::INPUTS_HASH).unwrap_or_default();
         Ok(built.ok().filter(|built| built.hash.as_str() == hash))
     }
 
-    async fn delete_stuck(&mut self, job: &JobFacts, reference: &JobRef, why: &str) -> Result<(), PassError> {
+    async fn delete_stuck(
+        &mut self,
+        job: &JobFacts,
+        reference: &JobRef,
+        why: &str,
+    ) -> Result<(), PassError> {
         let access = &self.context.access;
         self.object.clear_active_job_now(access).await?;
         let api = access.api::<Job>(self.owner.namespace());
-        if access.delete(&api, &job.name, &Guard::uid(&reference.uid)).await? == Deletion::Deleted {
+        if access
+            .delete(&api, &job.name, &Guard::uid(&reference.uid))
+            .await?
+            == Deletion::Deleted
+        {
             let note = format!("deleted Job {}: {why}", job.name);
-            self.events.push(EventData::warning("StuckJobDeleted", note).about(related(job)));
+            self.events
+                .push(EventData::warning("StuckJobDeleted", note).about(related(job)));
         }
         Ok(())
     }
 
-    async fn report_pull(&mut self, job: &JobFacts, failure: &PullFailure) -> Result<(), PassError> {
+    async fn report_pull(
+        &mut self,
+        job: &JobFacts,
+        failure: &PullFailure,
+    ) -> Result<(), PassError> {
         let op = job.op.unwrap_or(Op::Apply);
-        self.object.set(report::pull_failed(op, &job.name, failure), self.now);
+        self.object
+            .set(report::pull_failed(op, &job.name, failure), self.now);
         if job.is_marked(annotations::PULL_FAILED) {
             return Ok(());
         }
-        self.mark_job(job, json!({annotations::PULL_FAILED: failure.reason})).await
+        self.mark_job(job, json!({annotations::PULL_FAILED: failure.reason}))
+            .await
     }
 
     async fn mark_job(&self, job: &JobFacts, marks: serde_json::Value) -> Result<(), PassError> {
@@ -323,5 +447,8 @@ impl Pass<'_> {
 
 /// A Job as an event names it.
 pub(super) fn related(job: &JobFacts) -> RelatedJob {
-    RelatedJob { name: job.name.clone(), uid: job.uid.clone() }
+    RelatedJob {
+        name: job.name.clone(),
+        uid: job.uid.clone(),
+    }
 }

@@ -56,7 +56,11 @@ impl PassError {
 ///
 /// # Errors
 /// When a request fails; what was finished before is persisted as far as the status patch succeeded.
-pub async fn reconcile(context: &Context, namespace: &str, name: &str) -> Result<Requeue, PassError> {
+pub async fn reconcile(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+) -> Result<Requeue, PassError> {
     let Some(read) = context.caches.terraform_cluster(namespace, name) else {
         return Ok(None);
     };
@@ -73,7 +77,11 @@ pub async fn reconcile(context: &Context, namespace: &str, name: &str) -> Result
             status::announce(context, &object, &before);
             Ok(Some(WAIT_REQUEUE))
         }
-        Preamble::Go(ownership) => Pass::new(context, object, ownership, before, now).run().await,
+        Preamble::Go(ownership) => {
+            Pass::new(context, object, ownership, before, now)
+                .run()
+                .await
+        }
     }
 }
 
@@ -87,5 +95,8 @@ async fn owning_cluster(context: &Context, object: &Working) -> Result<Option<Cl
     if let Some(cluster) = context.caches.cluster(&namespace, &reference.name) {
         return Ok(Some(Cluster::clone(&cluster)));
     }
-    context.access.get(&context.access.api::<Cluster>(&namespace), &reference.name).await
+    context
+        .access
+        .get(&context.access.api::<Cluster>(&namespace), &reference.name)
+        .await
 }

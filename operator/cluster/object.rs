@@ -16,17 +16,17 @@ use crate::names::{Kind, ObjectKey};
 
 /// A TerraformCluster under work.
 #[derive(Debug, Clone)]
-pub struct Working {
+pub(super) struct Working {
     /// As the API server has it, as far as this pass knows.
     stored: TerraformCluster,
     /// As this pass wants it.
-    pub next: TerraformCluster,
+    pub(super) next: TerraformCluster,
 }
 
 impl Working {
     /// Starts from the object as read.
     #[must_use]
-    pub fn new(read: TerraformCluster) -> Self {
+    pub(super) fn new(read: TerraformCluster) -> Self {
         let mut next = read.clone();
         next.status.get_or_insert_default();
         Self { stored: read, next }
@@ -34,7 +34,7 @@ impl Working {
 
     /// Kind, namespace and name.
     #[must_use]
-    pub fn key(&self) -> ObjectKey {
+    pub(super) fn key(&self) -> ObjectKey {
         ObjectKey::new(
             Kind::TerraformCluster,
             self.next.namespace().unwrap_or_default(),
@@ -44,35 +44,35 @@ impl Working {
 
     /// The uid.
     #[must_use]
-    pub fn uid(&self) -> &str {
+    pub(super) fn uid(&self) -> &str {
         self.next.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// Metadata as this pass wants it.
     #[must_use]
-    pub fn meta(&self) -> &ObjectMeta {
+    pub(super) fn meta(&self) -> &ObjectMeta {
         &self.next.metadata
     }
 
     /// Whether the object is being deleted.
     #[must_use]
-    pub fn deleting(&self) -> bool {
+    pub(super) fn deleting(&self) -> bool {
         self.next.metadata.deletion_timestamp.is_some()
     }
 
     /// The status under work.
-    pub fn status(&mut self) -> &mut TerraformClusterStatus {
+    pub(super) fn status(&mut self) -> &mut TerraformClusterStatus {
         self.next.status.get_or_insert_default()
     }
 
     /// The part of the status that every kind has.
-    pub fn workspace(&mut self) -> &mut WorkspaceStatus {
+    pub(super) fn workspace(&mut self) -> &mut WorkspaceStatus {
         &mut self.status().workspace
     }
 
     /// The part of the status that every kind has, to read.
     #[must_use]
-    pub fn reported(&self) -> &WorkspaceStatus {
+    pub(super) fn reported(&self) -> &WorkspaceStatus {
         static EMPTY: std::sync::LazyLock<WorkspaceStatus> =
             std::sync::LazyLock::new(WorkspaceStatus::default);
         self.next
@@ -83,19 +83,19 @@ impl Working {
 
     /// The status as stored before this pass.
     #[must_use]
-    pub fn stored_status(&self) -> Option<&TerraformClusterStatus> {
+    pub(super) fn stored_status(&self) -> Option<&TerraformClusterStatus> {
         self.stored.status.as_ref()
     }
 
     /// Records a condition.
-    pub fn set(&mut self, verdict: impl Into<Verdict>, now: Timestamp) {
+    pub(super) fn set(&mut self, verdict: impl Into<Verdict>, now: Timestamp) {
         let generation = self.next.metadata.generation.unwrap_or_default();
         conditions::set(&mut self.workspace().conditions, verdict, generation, now);
     }
 
     /// An annotation as this pass wants it.
     #[must_use]
-    pub fn annotation(&self, key: &str) -> Option<&str> {
+    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
         self.next
             .metadata
             .annotations
@@ -105,7 +105,7 @@ impl Working {
     }
 
     /// Sets or removes an annotation, written at the end of the pass.
-    pub fn annotate(&mut self, key: &str, value: Option<&str>) {
+    pub(super) fn annotate(&mut self, key: &str, value: Option<&str>) {
         let annotations = self.next.metadata.annotations.get_or_insert_default();
         match value {
             Some(value) => annotations.insert(key.to_owned(), value.to_owned()),
@@ -117,7 +117,11 @@ impl Working {
     ///
     /// # Errors
     /// A conflict when somebody wrote the object since it was read.
-    pub async fn write_now(&mut self, access: &Access, metadata: Value) -> Result<(), ApiError> {
+    pub(super) async fn write_now(
+        &mut self,
+        access: &Access,
+        metadata: Value,
+    ) -> Result<(), ApiError> {
         let api = self.api(access);
         let mut patch = json!({"metadata": metadata});
         patch["metadata"]["resourceVersion"] = json!(self.stored.resource_version());
@@ -130,7 +134,7 @@ impl Working {
     ///
     /// # Errors
     /// A conflict when somebody wrote the object since it was read.
-    pub async fn clear_active_job_now(&mut self, access: &Access) -> Result<(), ApiError> {
+    pub(super) async fn clear_active_job_now(&mut self, access: &Access) -> Result<(), ApiError> {
         self.workspace().active_job = None;
         if self
             .stored
@@ -156,7 +160,7 @@ impl Working {
     /// # Errors
     /// A conflict when somebody wrote the object since it was read; then nothing of the failed part
     /// is written.
-    pub async fn save(&mut self, access: &Access) -> Result<(), ApiError> {
+    pub(super) async fn save(&mut self, access: &Access) -> Result<(), ApiError> {
         let api = self.api(access);
         let name = self.next.name_any();
         if let Some(mut patch) = merge_diff(&main_part(&self.stored), &main_part(&self.next)) {

@@ -11,14 +11,14 @@ use crate::api::SourceStatus;
 use crate::api::capi::Cluster;
 use crate::api::conditions::{self, Deleting, State as _};
 use crate::decide::{self, Action};
+use crate::events::EventData;
 use crate::jobs::history::History;
 use crate::lease::{DEFER_REQUEUE, WAIT_REQUEUE};
 use crate::names::{Kind, ObjectKey, Suffix};
 use crate::operator::bookkeeping::{self, JobsRead};
 use crate::operator::context::Context;
-use crate::events::EventData;
-use crate::operator::secrets::records::{self, Records};
 use crate::operator::secrets::Owner;
+use crate::operator::secrets::records::{self, Records};
 use crate::owner;
 
 /// A pass over one TerraformCluster.
@@ -83,7 +83,8 @@ impl<'a> Pass<'a> {
     /// Runs the pass and persists what it found, also after an error (lifecycle.md §5).
     pub(super) async fn run(mut self) -> Result<Requeue, PassError> {
         let uid = self.object.uid().to_owned();
-        let read = bookkeeping::read(&self.context.access, &self.context.caches, self.key(), &uid).await;
+        let read =
+            bookkeeping::read(&self.context.access, &self.context.caches, self.key(), &uid).await;
         let (read, outcome) = match read {
             Ok(read) => {
                 let outcome = self.flow(&read).await;
@@ -130,20 +131,37 @@ impl<'a> Pass<'a> {
         self.decide(&history, state).await
     }
 
-    async fn decide(&mut self, history: &History<'_>, mut state: StateRead) -> Result<End, PassError> {
+    async fn decide(
+        &mut self,
+        history: &History<'_>,
+        mut state: StateRead,
+    ) -> Result<End, PassError> {
         let deleting = self.object.deleting();
-        let ready = if deleting { None } else { Some(self.prepare_credentials().await) };
+        let ready = if deleting {
+            None
+        } else {
+            Some(self.prepare_credentials().await)
+        };
         self.judge_lock(&mut state).await?;
-        let built = if deleting { None } else { self.build_inputs().await? };
+        let built = if deleting {
+            None
+        } else {
+            self.build_inputs().await?
+        };
         let input = self.decision_input(history, &state, built.as_ref());
         let decision = decide::decide(&input);
-        measure::decision(&self.context.metrics, Kind::TerraformCluster, &decision);
+        self.context
+            .metrics
+            .decision(Kind::TerraformCluster, &decision);
         self.report_inputs(history, &state, built.as_ref(), &decision);
         match &decision.action {
             Action::None => Ok(End::Requeue(decision.requeue)),
             Action::DropFinalizer => self.drop_finalizer().await,
             Action::Retain => self.retain().await,
-            Action::Start(run) => self.begin(run, &decision, history, &state, built, ready).await,
+            Action::Start(run) => {
+                self.begin(run, &decision, history, &state, built, ready)
+                    .await
+            }
         }
     }
 
@@ -151,17 +169,28 @@ impl<'a> Pass<'a> {
     async fn set_up(&mut self) -> Result<(), PassError> {
         let generation = self.object.meta().generation.unwrap_or_default();
         let now = self.now;
-        conditions::set_initial(&mut self.object.workspace().conditions, Kind::TerraformCluster, generation, now);
+        conditions::set_initial(
+            &mut self.object.workspace().conditions,
+            Kind::TerraformCluster,
+            generation,
+            now,
+        );
         if self.object.deleting() {
             let message = match self.paused {
-                Some(_) => "the deletion waits until the object is resumed: a paused object never destroys",
+                Some(_) => {
+                    "the deletion waits until the object is resumed: a paused object never destroys"
+                }
                 None => "",
             };
             self.object.set(Deleting::Deleting.with(message), now);
         }
         self.object.workspace().state_secret_suffix = Some(self.suffix.as_str().to_owned());
         self.records = records::read(&self.context.access, &self.owner).await?;
-        let digest = self.records.applied.as_ref().and_then(|record| record.image_digest().map(str::to_owned));
+        let digest = self
+            .records
+            .applied
+            .as_ref()
+            .and_then(|record| record.image_digest().map(str::to_owned));
         self.report_source(|source| source.image_digest = digest);
         Ok(())
     }

@@ -17,7 +17,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 /// Where the preamble leads.
 #[derive(Debug)]
-pub enum Preamble {
+pub(super) enum Preamble {
     /// Nothing more in this pass; come back on the next event.
     Stop,
     /// Nothing more in this pass; come back by itself, since nothing will wake the object.
@@ -28,11 +28,11 @@ pub enum Preamble {
 
 /// What the preamble found out for the pass.
 #[derive(Debug, Clone)]
-pub struct Ownership {
+pub(super) struct Ownership {
     /// The owning Cluster; none only while the object is being deleted.
-    pub cluster: Option<Cluster>,
+    pub(super) cluster: Option<Cluster>,
     /// Why the object is paused, if it is.
-    pub paused: Option<&'static str>,
+    pub(super) paused: Option<&'static str>,
 }
 
 /// What the object needs before a pass can run, given its owner as read. Pure: the acting part is
@@ -90,7 +90,7 @@ fn need(object: &Working, owner: ClusterOwner<'_>) -> Need {
 ///
 /// # Errors
 /// When a write fails; a conflict means that the object was read too early.
-pub async fn run(
+pub(super) async fn run(
     access: &Access,
     object: &mut Working,
     cluster: Option<Cluster>,

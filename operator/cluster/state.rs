@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::PassError;
 use super::inputs::{self, endpoint};
 use super::pass::Pass;
@@ -13,13 +11,18 @@ use crate::api::conditions::{
 };
 use crate::api::keys::annotations;
 use crate::api::{ApiEndpoint, Initialization};
-use crate::decide::{Approvals, BlockedApply, Decision, Input, InputsView, Schedule, StateView, inputs_applied, reconciling};
+use crate::decide::{
+    Approvals, BlockedApply, Decision, Input, InputsView, Schedule, StateView, inputs_applied,
+    reconciling,
+};
+use crate::events::EventData;
 use crate::inputs::{EndpointSource, endpoint_available, endpoint_write_back};
 use crate::jobs::history::{ApplyRecords, History};
 use crate::names::{InputsHash, Op};
-use crate::events::EventData;
 use crate::operator::state::{self as state_ops, JudgedLock, Observed};
-use crate::outputs::{ClusterOutputs, endpoint_verdict, health_verdict, is_provisioned, outputs_verdict};
+use crate::outputs::{
+    ClusterOutputs, endpoint_verdict, health_verdict, is_provisioned, outputs_verdict,
+};
 use crate::state::State;
 
 /// The state as a pass saw it.
@@ -35,21 +38,34 @@ pub(super) struct StateRead {
 
 impl StateRead {
     fn new(view: StateView, exists: bool) -> Self {
-        Self { view, exists, lock: None }
+        Self {
+            view,
+            exists,
+            lock: None,
+        }
     }
 }
 
 impl Pass<'_> {
     /// Reads the state, adopts it after a successful apply, and reports what it holds.
-    pub(super) async fn read_state(&mut self, history: &History<'_>) -> Result<StateRead, PassError> {
+    pub(super) async fn read_state(
+        &mut self,
+        history: &History<'_>,
+    ) -> Result<StateRead, PassError> {
         let context = self.context;
-        let Observed { read, labels } =
-            state_ops::observe(&context.access, &context.states, &self.owner, &self.cluster_name).await?;
+        let Observed { read, labels } = state_ops::observe(
+            &context.access,
+            &context.states,
+            &self.owner,
+            &self.cluster_name,
+        )
+        .await?;
         if let Some(note) = &labels.repaired {
-            self.events.push(EventData::warning("StateLabelsRepaired", note.clone()));
+            self.events
+                .push(EventData::warning("StateLabelsRepaired", note.clone()));
         }
-        if let Some(message) = labels.refused {
-            self.object.set(StateReadable::StateInconsistent.with(message), self.now);
+        if let Some(verdict) = labels.refused {
+            self.object.set(verdict, self.now);
             return Ok(StateRead::new(StateView::Held, true));
         }
         match read {
@@ -93,7 +109,11 @@ impl Pass<'_> {
             self.consume_confirmation().await?;
             return Ok(None);
         }
-        let held = if self.object.deleting() { " The deletion is held until then." } else { "" };
+        let held = if self.object.deleting() {
+            " The deletion is held until then."
+        } else {
+            ""
+        };
         Ok(Some(StateReadable::ApplyOutcomeUnknown.with(format!(
             "Job {job} may have created resources that no state records. Look for them; when there are none, set the \
              annotation {}={job} on the object.{held}",
@@ -105,38 +125,72 @@ impl Pass<'_> {
     /// annotation still stands and is consumed by the next pass.
     async fn consume_confirmation(&mut self) -> Result<(), PassError> {
         use crate::operator::secrets::records::{Interruption, Marks, mark};
-        let marks = Marks { interruption: Some(Interruption::Clear), may_have_applied: Some(false), ..Marks::default() };
+        let marks = Marks {
+            interruption: Some(Interruption::Clear),
+            may_have_applied: Some(false),
+            ..Marks::default()
+        };
         let access = &self.context.access;
-        self.records.attempt = mark(access, &self.owner, self.records.attempt.as_ref(), &marks).await?;
+        self.records.attempt =
+            mark(access, &self.owner, self.records.attempt.as_ref(), &marks).await?;
         let gone = serde_json::json!({"annotations": {annotations::CONFIRM_NO_RESOURCES: null}});
-        self.object.annotate(annotations::CONFIRM_NO_RESOURCES, None);
+        self.object
+            .annotate(annotations::CONFIRM_NO_RESOURCES, None);
         self.object.write_now(access, gone).await?;
         Ok(())
     }
 
-    async fn with_state(&mut self, state: Arc<State>, history: &History<'_>) -> Result<StateRead, PassError> {
+    async fn with_state(
+        &mut self,
+        state: Arc<State>,
+        history: &History<'_>,
+    ) -> Result<StateRead, PassError> {
         self.object.set(StateReadable::StateRead, self.now);
-        self.object.workspace().observed_state_serial = i64::try_from(state.serial).ok().filter(|serial| *serial > 0);
-        self.context.metrics.state_read(self.key(), state.managed_resources, state.compressed_bytes);
+        self.object.workspace().observed_state_serial = i64::try_from(state.serial)
+            .ok()
+            .filter(|serial| *serial > 0);
+        self.context.metrics.state_read(
+            self.key(),
+            state.managed_resources,
+            state.compressed_bytes,
+        );
         let state = self.adopt(state, history).await?;
         let applied = !state.inputs_hash.is_empty();
         if applied {
             self.mark_applied().await?;
         }
         self.report_outputs(&state);
-        let pending = conditions::is(&self.object.reported().conditions, InfrastructureHealthy::InstancePending);
-        Ok(StateRead::new(StateView::Present { inputs_hash: state.inputs_hash.clone(), pending }, true))
+        let pending = conditions::is(
+            &self.object.reported().conditions,
+            InfrastructureHealthy::InstancePending,
+        );
+        Ok(StateRead::new(
+            StateView::Present {
+                inputs_hash: state.inputs_hash.clone(),
+                pending,
+            },
+            true,
+        ))
     }
 
     /// After a successful apply the state carries the hash of its inputs and belongs to the object;
     /// otherwise only its owner references are kept right (state-secrets.md §6).
-    async fn adopt(&mut self, state: Arc<State>, history: &History<'_>) -> Result<Arc<State>, PassError> {
+    async fn adopt(
+        &mut self,
+        state: Arc<State>,
+        history: &History<'_>,
+    ) -> Result<Arc<State>, PassError> {
         let access = &self.context.access;
-        let hash = history.adoption_source().and_then(|source| source.job.annotation(annotations::INPUTS_HASH));
+        let hash = history
+            .adoption_source()
+            .and_then(|source| source.job.annotation(annotations::INPUTS_HASH));
         if let Some(hash) = hash.filter(|hash| *hash != state.inputs_hash.as_str()) {
             let hash = InputsHash::new(hash);
             if state_ops::adopt(access, &self.owner, &state.chunks, &hash).await? {
-                let note = format!("adopted the state of serial {} with the inputs {hash}", state.serial);
+                let note = format!(
+                    "adopted the state of serial {} with the inputs {hash}",
+                    state.serial
+                );
                 self.events.push(EventData::normal("StateAdopted", note));
             }
             let mut adopted = State::clone(&state);
@@ -145,8 +199,12 @@ impl Pass<'_> {
         }
         let repaired = state_ops::repair_owners(access, &self.owner, &state.chunks).await;
         if !repaired.secrets.is_empty() {
-            let note = format!("put the owner reference back on Secrets {}", repaired.secrets.join(", "));
-            self.events.push(EventData::normal("OwnerReferencesRepaired", note));
+            let note = format!(
+                "put the owner reference back on Secrets {}",
+                repaired.secrets.join(", ")
+            );
+            self.events
+                .push(EventData::normal("OwnerReferencesRepaired", note));
         }
         if let Some(error) = repaired.error {
             tracing::warn!(error = %error, "an owner reference could not be repaired");
@@ -157,9 +215,17 @@ impl Pass<'_> {
     /// Remembers that an apply succeeded once: a state that is missing later is lost then.
     async fn mark_applied(&mut self) -> Result<(), PassError> {
         use crate::operator::secrets::records::{Marks, mark};
-        let marks = Marks { applied: true, ..Marks::default() };
-        self.records.attempt =
-            mark(&self.context.access, &self.owner, self.records.attempt.as_ref(), &marks).await?;
+        let marks = Marks {
+            applied: true,
+            ..Marks::default()
+        };
+        self.records.attempt = mark(
+            &self.context.access,
+            &self.owner,
+            self.records.attempt.as_ref(),
+            &marks,
+        )
+        .await?;
         Ok(())
     }
 
@@ -168,7 +234,8 @@ impl Pass<'_> {
         let provisioned = self.object.reported().is_provisioned();
         let applied = !state.inputs_hash.is_empty() || provisioned;
         let outputs = ClusterOutputs::read(&state.outputs, applied);
-        self.object.set(outputs_verdict(&outputs.problems()), self.now);
+        self.object
+            .set(outputs_verdict(&outputs.problems()), self.now);
         if !applied {
             return;
         }
@@ -177,13 +244,22 @@ impl Pass<'_> {
         self.report_exports(&outputs);
         self.object.set(health_verdict(&outputs.health), self.now);
         if !provisioned && is_provisioned(state, &outputs) {
-            self.object.workspace().initialization = Some(Initialization { provisioned: Some(true) });
-            self.events.push(EventData::normal("Provisioned", "the infrastructure is provisioned".to_owned()));
+            self.object.workspace().initialization = Some(Initialization {
+                provisioned: Some(true),
+            });
+            self.events.push(EventData::normal(
+                "Provisioned",
+                "the infrastructure is provisioned".to_owned(),
+            ));
         }
         let own = endpoint(self.object.next.spec.control_plane_endpoint.as_ref());
-        let cluster = self.cluster.as_ref().and_then(|cluster| endpoint(Some(&cluster.spec.control_plane_endpoint)));
+        let cluster = self
+            .cluster
+            .as_ref()
+            .and_then(|cluster| endpoint(Some(&cluster.spec.control_plane_endpoint)));
         let available = endpoint_available(own.as_ref(), outputs.endpoint(), cluster.as_ref());
-        if let Some(verdict) = endpoint_verdict(available, self.object.reported().is_provisioned()) {
+        if let Some(verdict) = endpoint_verdict(available, self.object.reported().is_provisioned())
+        {
             self.object.set(verdict, self.now);
         }
     }
@@ -191,16 +267,30 @@ impl Pass<'_> {
     /// The module's endpoint goes to the spec once, when nobody else owns it (inputs.md I-3).
     fn report_endpoint(&mut self, outputs: &ClusterOutputs) {
         let own = endpoint(self.object.next.spec.control_plane_endpoint.as_ref());
-        let source = EndpointSource::from_annotation(self.object.annotation(annotations::ENDPOINT_SOURCE));
-        let rendered_null = self.recorded_inputs().is_some_and(|recorded| recorded.endpoint_was_null);
-        let Some(found) = endpoint_write_back(source, rendered_null, outputs.endpoint(), own.as_ref()) else {
+        let source =
+            EndpointSource::from_annotation(self.object.annotation(annotations::ENDPOINT_SOURCE));
+        let rendered_null = self
+            .recorded_inputs()
+            .is_some_and(|recorded| recorded.endpoint_was_null);
+        let Some(found) =
+            endpoint_write_back(source, rendered_null, outputs.endpoint(), own.as_ref())
+        else {
             return;
         };
-        self.object.next.spec.control_plane_endpoint =
-            Some(ApiEndpoint { host: Some(found.host.clone()), port: Some(found.port) });
-        self.object.annotate(annotations::ENDPOINT_SOURCE, EndpointSource::Module.as_annotation());
-        let note = format!("the control plane endpoint is {}:{}", found.host, found.port);
-        self.events.push(EventData::normal("ControlPlaneEndpointSet", note));
+        self.object.next.spec.control_plane_endpoint = Some(ApiEndpoint {
+            host: Some(found.host.clone()),
+            port: Some(found.port),
+        });
+        self.object.annotate(
+            annotations::ENDPOINT_SOURCE,
+            EndpointSource::Module.as_annotation(),
+        );
+        let note = format!(
+            "the control plane endpoint is {}:{}",
+            found.host, found.port
+        );
+        self.events
+            .push(EventData::normal("ControlPlaneEndpointSet", note));
     }
 
     fn report_failure_domains(&mut self, outputs: &ClusterOutputs) {
@@ -211,19 +301,23 @@ impl Pass<'_> {
             self.object.status().failure_domains = domains.clone();
             let names: Vec<&str> = domains.iter().map(|domain| domain.name.as_str()).collect();
             let note = format!("the failure domains are now: {}", names.join(", "));
-            self.events.push(EventData::normal("FailureDomainsChanged", note));
+            self.events
+                .push(EventData::normal("FailureDomainsChanged", note));
         }
     }
 
     fn report_exports(&mut self, outputs: &ClusterOutputs) {
         let generation = self.object.meta().generation;
         let fresh = generation != self.object.reported().observed_generation;
-        let published: Option<Value> = outputs.exports.published().and_then(|text| serde_json::from_str(text).ok());
-        if published.is_none() && (self.object.status().exports.is_some() || fresh) {
-            let note = "the output exports is larger than 65536 bytes and is not published in the status".to_owned();
-            self.events.push(EventData::warning("ExportsNotPublished", note));
+        match outputs.exports.published() {
+            Ok(published) => self.object.status().exports = Some(published),
+            Err(error) => {
+                if self.object.status().exports.take().is_some() || fresh {
+                    self.events
+                        .push(EventData::warning("ExportsNotPublished", error.to_string()));
+                }
+            }
         }
-        self.object.status().exports = published;
     }
 
     fn set_if_absent(&mut self, verdict: Verdict) {
@@ -236,19 +330,38 @@ impl Pass<'_> {
     /// opened by the next Job, or taken away where no Job ever could.
     pub(super) async fn judge_lock(&mut self, state: &mut StateRead) -> Result<(), PassError> {
         let context = self.context;
-        let deadline = self.object.next.spec.workspace.jobs.as_ref().and_then(|jobs| jobs.active_deadline_seconds);
-        let deadline = Duration::from_secs(deadline.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(3600));
-        let ended = |pod: &str| context.caches.pod_was_seen_ended(self.owner.namespace(), pod);
+        let deadline = self
+            .object
+            .next
+            .spec
+            .workspace
+            .jobs
+            .as_ref()
+            .and_then(|jobs| jobs.active_deadline_seconds);
+        let deadline = Duration::from_secs(
+            deadline
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .unwrap_or(3600),
+        );
+        let ended = |pod: &str| {
+            let seen = context
+                .caches
+                .last_seen_pod_named(self.owner.namespace(), pod);
+            seen.is_some_and(|pod| pod.phase.is_terminal())
+        };
         let lock = state_ops::judge_lock(&context.access, &self.owner, deadline, &ended).await?;
         let Some(lock) = lock else { return Ok(()) };
-        if let Some(message) = lock.locked_message()
+        if let Some(verdict) = lock.report()
             && state.view != StateView::Held
         {
-            self.object.set(StateReadable::StateLocked.with(message), self.now);
+            self.object.set(verdict, self.now);
         }
-        if !state.exists && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await? {
+        if !state.exists
+            && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await?
+        {
             let note = "removed a stale state lock: its holder ended, and without a state no Job could unlock it";
-            self.events.push(EventData::warning("ForceUnlocked", note.to_owned()));
+            self.events
+                .push(EventData::warning("ForceUnlocked", note.to_owned()));
             return Ok(());
         }
         state.lock = Some(lock);
@@ -257,12 +370,19 @@ impl Pass<'_> {
 
     /// The id that the Job about to start unlocks with.
     pub(super) fn force_unlock(&self, state: &StateRead) -> Option<String> {
-        state.lock.as_ref().and_then(JudgedLock::force_unlock_id).map(str::to_owned)
+        state
+            .lock
+            .as_ref()
+            .and_then(JudgedLock::force_unlock_id)
+            .map(str::to_owned)
     }
 
     /// Records besides the Jobs that keep an apply due.
     pub(super) fn apply_records(&self) -> ApplyRecords {
-        ApplyRecords { partial_exports: false, interrupted_apply: self.records.interrupted_apply().is_some() }
+        ApplyRecords {
+            partial_exports: false,
+            interrupted_apply: self.records.interrupted_apply().is_some(),
+        }
     }
 
     /// Everything the decision depends on.
@@ -272,19 +392,34 @@ impl Pass<'_> {
         state: &StateRead,
         built: Option<&inputs::Built>,
     ) -> Input {
-        let policy = self.object.next.spec.workspace.jobs.clone().unwrap_or_default();
+        let policy = self
+            .object
+            .next
+            .spec
+            .workspace
+            .jobs
+            .clone()
+            .unwrap_or_default();
         let status = self.object.reported();
         Input {
             kind: self.key().kind,
             uid: self.object.uid().to_owned(),
-            created: self.object.meta().creation_timestamp.as_ref().map_or(self.now, |time| time.0),
+            created: self
+                .object
+                .meta()
+                .creation_timestamp
+                .as_ref()
+                .map_or(self.now, |time| time.0),
             now: self.now,
             life: self.life(),
             job_active: false,
             restore_requested: false,
             state: state.view.clone(),
             current_hash: built.map(|built| built.hash.clone()).unwrap_or_default(),
-            failures: Op::ALL.into_iter().map(|op| (op, history.failures(op))).collect(),
+            failures: Op::ALL
+                .into_iter()
+                .map(|op| (op, history.failures(op)))
+                .collect(),
             failed_limit: crate::jobs::backoff::FailedLimit::new(policy.failed_jobs_history_limit),
             last_apply_failed: history.last_apply_failed(self.apply_records()),
             remediate: false,
@@ -334,7 +469,10 @@ impl Pass<'_> {
         if built.is_some() {
             return None;
         }
-        let gate = conditions::get(&self.object.reported().conditions, ConditionType::DependenciesReady)?;
+        let gate = conditions::get(
+            &self.object.reported().conditions,
+            ConditionType::DependenciesReady,
+        )?;
         Some(format!("{}: {}", gate.reason, gate.message))
     }
 

@@ -17,9 +17,16 @@ use crate::operator::context::Context;
 
 /// `Ready` and `observedGeneration`, from everything the pass set before.
 pub(super) fn summarise(object: &mut Working, now: Timestamp) {
-    let ready = ready_summary(Kind::TerraformCluster, object.reported().is_provisioned(), &object.reported().conditions);
+    let ready = ready_summary(
+        Kind::TerraformCluster,
+        object.reported().is_provisioned(),
+        &object.reported().conditions,
+    );
     object.set(ready, now);
-    object.workspace().observed_generation = object.meta().generation.filter(|generation| *generation > 0);
+    object.workspace().observed_generation = object
+        .meta()
+        .generation
+        .filter(|generation| *generation > 0);
 }
 
 /// Counts and publishes what changed in the conditions since `before`, for a pass that looked at no
@@ -29,10 +36,25 @@ pub(super) fn announce(context: &Context, object: &Working, before: &[Condition]
 }
 
 /// The same for a whole pass: an outcome that a condition names is told with the Job's result.
-pub(super) fn announce_with_jobs(context: &Context, object: &Working, before: &[Condition], history: &History<'_>) {
-    let limit = object.next.spec.workspace.jobs.as_ref().and_then(|jobs| jobs.failed_jobs_history_limit);
+pub(super) fn announce_with_jobs(
+    context: &Context,
+    object: &Working,
+    before: &[Condition],
+    history: &History<'_>,
+) {
+    let limit = object
+        .next
+        .spec
+        .workspace
+        .jobs
+        .as_ref()
+        .and_then(|jobs| jobs.failed_jobs_history_limit);
     let limit = FailedLimit::new(limit);
-    let last_check = object.reported().last_drift_check.as_ref().map(|time| time.0);
+    let last_check = object
+        .reported()
+        .last_drift_check
+        .as_ref()
+        .map(|time| time.0);
     let outcomes: BTreeMap<String, JobOutcome> = history
         .unread()
         .map(|finished| {
@@ -40,7 +62,14 @@ pub(super) fn announce_with_jobs(context: &Context, object: &Working, before: &[
             (finished.job.name.clone(), JobOutcome::new(finished, retry))
         })
         .collect();
-    publish(context, object, before, &events::Context { outcomes: Some(&outcomes) });
+    publish(
+        context,
+        object,
+        before,
+        &events::Context {
+            outcomes: Some(&outcomes),
+        },
+    );
 }
 
 fn publish(context: &Context, object: &Working, before: &[Condition], known: &events::Context<'_>) {

@@ -1,101 +1,15 @@
 //! Finished Jobs, each recorded once: by the pass that deleted its per-run Secret (metrics-alerts.md §2, §3).
 
-use std::time::Duration;
-
+use k8s_openapi::jiff::SignedDuration;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::names::{Kind, Op};
+use crate::jobs::history::Finished;
+use crate::jobs::outcome::Outcome;
+use crate::jobs::result::{Changes, RunResult};
+use crate::names::Kind;
 
 use super::{Counters, Histograms, Metrics, alpha, counters, histograms};
-
-/// How a finished Job ended; the first that holds, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum JobResult {
-    /// Condition Complete.
-    Succeeded,
-    /// A guarded apply stopped before a plan that deletes or replaces.
-    Blocked,
-    /// An approved apply planned other changes and stopped.
-    PlanChanged,
-    /// Past its deadline, even if the runner reported an interruption.
-    Deadline,
-    /// Stopped from outside.
-    Interrupted,
-    /// Any other failure.
-    Failed,
-}
-
-impl JobResult {
-    /// Value of the label `result`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Blocked => "blocked",
-            Self::PlanChanged => "plan_changed",
-            Self::Deadline => "deadline",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// What the runtime did to resources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ResourceAction {
-    /// Created.
-    Create,
-    /// Changed in place.
-    Update,
-    /// Destroyed.
-    Delete,
-    /// Imported.
-    Import,
-}
-
-impl ResourceAction {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Delete => "delete",
-            Self::Import => "import",
-        }
-    }
-}
-
-/// What the runner reported about a failure, as it wrote it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct JobError<'a> {
-    /// `error.kind` of the result; `None` when there is no result.
-    pub kind: Option<&'a str>,
-    /// The step that failed; `None` when none did.
-    pub step: Option<&'a str>,
-}
-
-/// One finished Job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FinishedJob<'a> {
-    /// Kind of the owner.
-    pub kind: Kind,
-    /// What it ran.
-    pub op: Op,
-    /// How it ended.
-    pub result: JobResult,
-    /// From start (creation when it never started) to finish; recorded when longer than 0.
-    pub duration: Option<Duration>,
-    /// From creation to the start of its container; recorded when longer than 0.
-    pub queued: Option<Duration>,
-    /// Steps of the result with the time each took.
-    pub steps: Vec<(&'a str, Duration)>,
-    /// What went wrong; counted unless the result is `succeeded`.
-    pub error: JobError<'a>,
-    /// Which retry succeeded, 1 for the first try; recorded on success.
-    pub attempt: Option<u32>,
-    /// Resources changed, from the summary line of an apply or destroy.
-    pub changed: Vec<(ResourceAction, u64)>,
-}
 
 #[derive(Clone)]
 pub(super) struct Families {
@@ -183,55 +97,106 @@ const QUEUE: [f64; 11] = [
 ];
 
 impl Metrics {
-    /// Records a finished Job. Call it once per Job: in the pass that deleted its per-run Secret.
-    pub fn job_finished(&self, job: &FinishedJob<'_>) {
+    /// Records a finished Job of an object of this kind. Call it once per Job: in the pass that deleted
+    /// its per-run Secret. `retry` is the number of the try that succeeded, 1 for the first.
+    pub fn job_counted(&self, kind: Kind, finished: &Finished<'_>, retry: u32) {
         let families = &self.jobs;
+        let result_word = result(finished.outcome);
         let (kind, op, result) = (
-            ("kind", job.kind.as_str()),
-            ("op", job.op.as_str()),
-            ("result", job.result.as_str()),
+            ("kind", kind.as_str()),
+            ("op", finished.op.as_str()),
+            ("result", result_word),
         );
         families.total.get_or_create(&[kind, op, result]).inc();
-        if let Some(duration) = job.duration.filter(|duration| !duration.is_zero()) {
+        if let Some(seconds) = finished.job.duration().and_then(positive) {
             families
                 .duration
                 .get_or_create(&[kind, op, result])
-                .observe(duration.as_secs_f64());
+                .observe(seconds);
         }
-        if let Some(queued) = job.queued.filter(|queued| !queued.is_zero()) {
-            families
-                .queue
-                .get_or_create(&[kind, op])
-                .observe(queued.as_secs_f64());
+        if let Some(seconds) = queued(finished).and_then(positive) {
+            families.queue.get_or_create(&[kind, op]).observe(seconds);
         }
-        for (step, took) in &job.steps {
+        for step in finished
+            .result()
+            .map(|result| result.steps.as_slice())
+            .unwrap_or_default()
+        {
+            let took = SignedDuration::from_millis(step.milliseconds.max(0)).as_secs_f64();
             families
                 .step_duration
-                .get_or_create(&[kind, op, ("step", known_step(step))])
-                .observe(took.as_secs_f64());
+                .get_or_create(&[kind, op, ("step", known_step(&step.name))])
+                .observe(took);
         }
-        for (action, count) in job.changed.iter().filter(|(_, count)| *count > 0) {
+        for (action, count) in changed(finished.result()) {
             families
                 .changed
-                .get_or_create(&[kind, op, ("action", action.as_str())])
-                .inc_by(*count);
+                .get_or_create(&[kind, op, ("action", action)])
+                .inc_by(count);
         }
-        if job.result == JobResult::Succeeded {
-            if let Some(attempt) = job.attempt {
-                families
-                    .attempts
-                    .get_or_create(&[kind, op])
-                    .observe(f64::from(attempt));
-            }
+        if finished.outcome == Outcome::Succeeded {
+            families
+                .attempts
+                .get_or_create(&[kind, op])
+                .observe(f64::from(retry));
         } else {
-            let step = ("step", job.error.step.map_or("none", known_step));
-            let error_kind = ("error_kind", error_kind(job.result, job.error.kind));
+            let error = finished.result().and_then(|result| result.error.as_ref());
+            let step = error
+                .and_then(|error| error.step.as_deref())
+                .map_or("none", known_step);
+            let error_kind = error_kind(finished.outcome, error.map(|error| error.kind.as_str()));
             families
                 .errors
-                .get_or_create(&[kind, op, error_kind, step])
+                .get_or_create(&[kind, op, ("error_kind", error_kind), ("step", step)])
                 .inc();
         }
     }
+}
+
+/// Value of the label `result`; a plan that left no plan failed.
+const fn result(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "succeeded",
+        Outcome::Blocked => "blocked",
+        Outcome::PlanChanged => "plan_changed",
+        Outcome::Deadline => "deadline",
+        Outcome::Interrupted => "interrupted",
+        Outcome::PlanUnreadable | Outcome::Failed => "failed",
+    }
+}
+
+fn positive(duration: SignedDuration) -> Option<f64> {
+    duration.is_positive().then(|| duration.as_secs_f64())
+}
+
+/// From the creation of the Job to the start of its container.
+fn queued(finished: &Finished<'_>) -> Option<SignedDuration> {
+    let started = finished.reading?.pod.as_ref()?.source.started()?;
+    Some(started.duration_since(finished.job.created))
+}
+
+/// What an apply or destroy did to resources, as far as it did anything.
+fn changed(result: Option<&RunResult>) -> Vec<(&'static str, u64)> {
+    let Changes {
+        add,
+        change,
+        destroy,
+        import,
+    } = result.and_then(|result| result.changes).unwrap_or_default();
+    [
+        ("create", add),
+        ("update", change),
+        ("delete", destroy),
+        ("import", import),
+    ]
+    .into_iter()
+    .filter_map(|(action, count)| {
+        Some((
+            action,
+            u64::try_from(count).ok().filter(|count| *count > 0)?,
+        ))
+    })
+    .collect()
 }
 
 /// The steps of the runner; a module's result cannot add to them (metrics-alerts.md §2).
@@ -255,22 +220,12 @@ fn known_step(step: &str) -> &'static str {
         .unwrap_or("other")
 }
 
-/// The kinds of error the runner reports; any other is `unknown`, and so is a missing result unless
-/// the Job exceeded its deadline.
-fn error_kind(result: JobResult, kind: Option<&str>) -> &'static str {
-    const KINDS: [&str; 5] = [
-        "step",
-        "image-layout",
-        "interrupted",
-        "blocked",
-        "plan-changed",
-    ];
-    match kind {
-        Some(kind) => KINDS
-            .into_iter()
-            .find(|known| *known == kind)
-            .unwrap_or("unknown"),
-        None if result == JobResult::Deadline => "deadline",
+/// The kind the runner reported, one of a closed set; without a result `deadline` for a Job that
+/// exceeded its deadline, else `unknown`.
+fn error_kind(outcome: Outcome, reported: Option<&'static str>) -> &'static str {
+    match reported {
+        Some(kind) => kind,
+        None if outcome == Outcome::Deadline => "deadline",
         None => "unknown",
     }
 }

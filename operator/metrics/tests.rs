@@ -9,6 +9,11 @@ use rstest::rstest;
 
 use super::*;
 use crate::client::Clock;
+use crate::decide::{Action, Cause, Decision, Reason};
+use crate::jobs::facts::JobFacts;
+use crate::jobs::history::Finished;
+use crate::jobs::outcome::{Outcome, Reading};
+use crate::jobs::testing::{JobBuilder, at, reading};
 use crate::names::{Kind, ObjectKey, Op};
 
 fn metrics() -> Metrics {
@@ -46,18 +51,26 @@ fn assert_no_sample(metrics: &Metrics, start: &str) {
     assert!(found.is_empty(), "{found:?}");
 }
 
-fn apply(result: JobResult) -> FinishedJob<'static> {
-    FinishedJob {
-        kind: Kind::TerraformCluster,
+const CREATED: &str = "12:00";
+
+/// An apply that finished at this time after this outcome and left this result.
+fn counted(metrics: &Metrics, job: &JobFacts, outcome: Outcome, reading: &Reading, retry: u32) {
+    let finished = Finished {
+        job,
         op: Op::Apply,
-        result,
-        duration: Some(Duration::from_secs(20)),
-        queued: Some(Duration::from_secs(7)),
-        steps: vec![("init", Duration::from_secs(3))],
-        error: JobError::default(),
-        attempt: Some(2),
-        changed: vec![(ResourceAction::Create, 3), (ResourceAction::Delete, 0)],
-    }
+        at: at("12:20"),
+        outcome,
+        reading: Some(reading),
+        lock_untouched: false,
+    };
+    metrics.job_counted(Kind::TerraformCluster, &finished, retry);
+}
+
+fn failed_apply() -> JobFacts {
+    JobBuilder::new(Op::Apply, 1)
+        .created(CREATED)
+        .failed("12:20")
+        .build()
 }
 
 #[test]
@@ -86,7 +99,12 @@ fn help_of_our_series_begins_with_alpha() {
 #[test]
 fn a_succeeded_job_fills_its_series() {
     let metrics = metrics();
-    metrics.job_finished(&apply(JobResult::Succeeded));
+    let job = JobBuilder::new(Op::Apply, 2)
+        .created(CREATED)
+        .complete("12:00:20")
+        .build();
+    let result = r#"{"version":1,"steps":[{"name":"init","exit":0,"seconds":3}],"changes":{"add":3,"destroy":0}}"#;
+    counted(&metrics, &job, Outcome::Succeeded, &reading(result), 2);
     let job = r#"kind="TerraformCluster",op="apply""#;
     assert_sample(
         &metrics,
@@ -104,11 +122,11 @@ fn a_succeeded_job_fills_its_series() {
     );
     assert_sample(
         &metrics,
-        &format!(r#"captf_job_step_duration_seconds_count{{{job},step="init"}} 1"#),
+        &format!(r#"captf_job_step_duration_seconds_sum{{{job},step="init"}} 3.0"#),
     );
     assert_sample(
         &metrics,
-        &format!(r#"captf_job_queue_seconds_bucket{{{job},le="10"}} 1"#),
+        &format!(r#"captf_job_queue_seconds_sum{{{job}}} 5.0"#),
     );
     assert_sample(&metrics, &format!(r#"captf_job_attempts_sum{{{job}}} 2.0"#));
     assert_sample(
@@ -125,12 +143,11 @@ fn a_succeeded_job_fills_its_series() {
 #[test]
 fn durations_that_are_not_longer_than_zero_are_not_recorded() {
     let metrics = metrics();
-    metrics.job_finished(&FinishedJob {
-        duration: Some(Duration::ZERO),
-        queued: None,
-        steps: vec![],
-        ..apply(JobResult::Failed)
-    });
+    let job = JobBuilder::new(Op::Apply, 1)
+        .created("12:20")
+        .failed("12:20")
+        .build();
+    counted(&metrics, &job, Outcome::Failed, &Reading::nothing(), 1);
     assert_no_sample(&metrics, "captf_job_duration_seconds");
     assert_no_sample(&metrics, "captf_job_queue_seconds");
     assert_no_sample(&metrics, "captf_job_attempts");
@@ -138,40 +155,33 @@ fn durations_that_are_not_longer_than_zero_are_not_recorded() {
 
 // metrics-alerts.md §9 B3, B4
 #[rstest]
-#[case(JobResult::Failed, Some("step"), Some("apply"), "step", "apply")]
-#[case(
-    JobResult::Failed,
-    Some("new-kind"),
-    Some("new-step"),
-    "unknown",
-    "other"
-)]
-#[case(JobResult::Failed, None, None, "unknown", "none")]
-#[case(JobResult::Deadline, None, None, "deadline", "none")]
-#[case(JobResult::Deadline, Some("interrupted"), None, "interrupted", "none")]
-#[case(JobResult::Blocked, Some("blocked"), None, "blocked", "none")]
-#[case(
-    JobResult::PlanChanged,
-    Some("plan-changed"),
-    None,
-    "plan-changed",
-    "none"
-)]
+#[case(Outcome::Failed, Some((r#""kind":"step","step":"apply""#, "step", "apply")))]
+#[case(Outcome::Failed, Some((r#""kind":"image-layout""#, "image-layout", "none")))]
+#[case(Outcome::Failed, Some((r#""kind":"step","step":"new-step""#, "step", "other")))]
+#[case(Outcome::Deadline, Some((r#""kind":"interrupted""#, "interrupted", "none")))]
+#[case(Outcome::Blocked, Some((r#""kind":"blocked""#, "blocked", "none")))]
+#[case(Outcome::PlanChanged, Some((r#""kind":"plan-changed""#, "plan-changed", "none")))]
+#[case(Outcome::Failed, None)]
+#[case(Outcome::Deadline, None)]
 fn error_labels_come_from_closed_sets(
-    #[case] result: JobResult,
-    #[case] kind: Option<&'static str>,
-    #[case] step: Option<&'static str>,
-    #[case] error_kind: &str,
-    #[case] step_label: &str,
+    #[case] outcome: Outcome,
+    #[case] error: Option<(&str, &str, &str)>,
 ) {
     let metrics = metrics();
-    metrics.job_finished(&FinishedJob {
-        error: JobError { kind, step },
-        ..apply(result)
-    });
-    let labels = format!(
-        r#"kind="TerraformCluster",op="apply",error_kind="{error_kind}",step="{step_label}""#
-    );
+    let (reading, error_kind, step) = match error {
+        Some((error, kind, step)) => (
+            reading(&format!(
+                r#"{{"version":1,"steps":[],"error":{{{error}}}}}"#
+            )),
+            kind,
+            step,
+        ),
+        None if outcome == Outcome::Deadline => (Reading::nothing(), "deadline", "none"),
+        None => (Reading::nothing(), "unknown", "none"),
+    };
+    counted(&metrics, &failed_apply(), outcome, &reading, 1);
+    let labels =
+        format!(r#"kind="TerraformCluster",op="apply",error_kind="{error_kind}",step="{step}""#);
     assert_sample(&metrics, &format!("captf_job_errors_total{{{labels}}} 1"));
 }
 
@@ -197,31 +207,46 @@ fn no_other_reason_is_a_wait() {
     assert_eq!(LeaseWait::from_condition_reason("NoApplyYet"), None);
 }
 
-#[test]
-fn decisions_name_operation_and_reason() {
+#[rstest]
+#[case(Action::None, Reason::UpToDate, "none", "UpToDate")]
+#[case(
+    Action::None,
+    Reason::Backoff(Cause::LastApplyFailed),
+    "none",
+    "LastApplyFailedBackoff"
+)]
+#[case(
+    Action::DropFinalizer,
+    Reason::DeletingWithoutState,
+    "finalizer",
+    "DeletingWithoutState"
+)]
+#[case(
+    Action::Retain,
+    Reason::DeletionRetained,
+    "finalizer",
+    "DeletionRetained"
+)]
+fn decisions_name_operation_and_reason(
+    #[case] action: Action,
+    #[case] reason: Reason,
+    #[case] op: &str,
+    #[case] word: &str,
+) {
     let metrics = metrics();
-    metrics.decision(
-        Kind::TerraformCluster,
-        DecisionOp::Job(Op::Apply),
-        "NoState",
+    let decision = Decision {
+        action,
+        reason,
+        requeue: None,
+        waiting: None,
+        plan_flow: false,
+    };
+    metrics.decision(Kind::TerraformCluster, &decision);
+    let labels = format!(r#"kind="TerraformCluster",op="{op}",reason="{word}""#);
+    assert_sample(
+        &metrics,
+        &format!("captf_reconcile_op_decisions_total{{{labels}}} 1"),
     );
-    metrics.decision(Kind::TerraformCluster, DecisionOp::None, "UpToDate");
-    metrics.decision(
-        Kind::TerraformCluster,
-        DecisionOp::Finalizer,
-        "DeletingWithoutState",
-    );
-    for (op, reason) in [
-        ("apply", "NoState"),
-        ("none", "UpToDate"),
-        ("finalizer", "DeletingWithoutState"),
-    ] {
-        let labels = format!(r#"kind="TerraformCluster",op="{op}",reason="{reason}""#);
-        assert_sample(
-            &metrics,
-            &format!("captf_reconcile_op_decisions_total{{{labels}}} 1"),
-        );
-    }
 }
 
 #[test]

@@ -3,30 +3,10 @@
 
 use prometheus_client::registry::Registry;
 
-use crate::names::{Kind, Op};
+use crate::decide::{Action, Decision};
+use crate::names::Kind;
 
 use super::{Counters, Metrics, alpha, counters};
-
-/// What a decision was about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DecisionOp {
-    /// A Job of this operation.
-    Job(Op),
-    /// The finalizer is dropped without a Job.
-    Finalizer,
-    /// Nothing starts.
-    None,
-}
-
-impl DecisionOp {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Job(op) => op.as_str(),
-            Self::Finalizer => "finalizer",
-            Self::None => "none",
-        }
-    }
-}
 
 /// What an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,12 +98,17 @@ impl Families {
 }
 
 impl Metrics {
-    /// A pass reached a decision; `reason` is a word of the decision, such as `InputsChanged`.
-    pub fn decision(&self, kind: Kind, op: DecisionOp, reason: &'static str) {
+    /// A pass over an object of this kind reached a decision.
+    pub fn decision(&self, kind: Kind, decision: &Decision) {
+        let op = match &decision.action {
+            Action::Start(run) => run.op.as_str(),
+            Action::DropFinalizer | Action::Retain => "finalizer",
+            Action::None => "none",
+        };
         let labels = [
             ("kind", kind.as_str()),
-            ("op", op.as_str()),
-            ("reason", reason),
+            ("op", op),
+            ("reason", decision.reason.as_str()),
         ];
         self.transitions.decisions.get_or_create(&labels).inc();
     }

@@ -6,8 +6,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 
-use super::records::RecordKind;
-use super::{Owner, SecretMeta, delete_protected, find_kept, metas, unprotect};
+use super::retain::{find_records, list_backups, list_state};
+use super::{Owner, delete_protected, unprotect};
 use crate::api::keys::labels;
 use crate::client::{Access, ApiError, Guard};
 
@@ -18,11 +18,12 @@ use crate::client::{Access, ApiError, Guard};
 /// A conflict when somebody wrote a Secret meanwhile, and any other failed call: the cleanup is
 /// repeated whole.
 pub async fn delete_state(access: &Access, owner: &Owner) -> Result<usize, ApiError> {
-    let kept = find_kept(access, owner).await?;
     let mut deleted = 0;
-    for chunk in kept.state.iter().filter(|chunk| !of_another(chunk, owner)) {
-        delete_protected(access, owner.namespace(), chunk).await?;
-        deleted += 1;
+    for chunk in list_state(access, &owner.key).await? {
+        if !of_another(&chunk, owner) {
+            delete_protected(access, owner.namespace(), &chunk).await?;
+            deleted += 1;
+        }
     }
     delete_lock_lease(access, owner).await?;
     Ok(deleted)
@@ -50,11 +51,9 @@ pub(super) async fn delete_lock_lease(access: &Access, owner: &Owner) -> Result<
 /// # Errors
 /// As [`delete_state`].
 pub async fn delete_records(access: &Access, owner: &Owner) -> Result<(), ApiError> {
-    for kind in [RecordKind::Attempt, RecordKind::Applied] {
-        let api = metas(access, owner.namespace());
-        let found: Option<SecretMeta> = access.get(&api, &kind.secret_name(&owner.key)).await?;
-        if let Some(record) = found.filter(|record| !of_another(&record.metadata, owner)) {
-            delete_protected(access, owner.namespace(), &record.metadata).await?;
+    for record in find_records(access, &owner.key).await? {
+        if !of_another(&record, owner) {
+            delete_protected(access, owner.namespace(), &record).await?;
         }
     }
     Ok(())
@@ -66,16 +65,14 @@ pub async fn delete_records(access: &Access, owner: &Owner) -> Result<(), ApiErr
 /// # Errors
 /// As [`delete_state`].
 pub async fn release_backups(access: &Access, owner: &Owner) -> Result<usize, ApiError> {
-    let kept = find_kept(access, owner).await?;
-    let own: Vec<&ObjectMeta> = kept
-        .backups
-        .iter()
-        .filter(|backup| !of_another(backup, owner))
-        .collect();
-    for backup in &own {
-        unprotect(access, owner.namespace(), backup).await?;
+    let mut released = 0;
+    for backup in list_backups(access, &owner.key).await? {
+        if !of_another(&backup, owner) {
+            unprotect(access, owner.namespace(), &backup).await?;
+            released += 1;
+        }
     }
-    Ok(own.len())
+    Ok(released)
 }
 
 /// Whether Retain kept the Secret from an object with another UID: it is nobody's to delete

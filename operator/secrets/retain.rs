@@ -9,7 +9,8 @@ use super::records::RecordKind;
 use super::{Owner, SecretMeta, SecretPatch, metas, without_owner, without_protection};
 use crate::api::keys::{TRUE, labels};
 use crate::client::{Access, ApiError};
-use crate::names::{Labels, state_selector};
+use crate::names::{Labels, ObjectKey, state_selector};
+use crate::operator::state::selector_text;
 
 /// The Secrets that outlive their object under Retain: metadata, read live.
 #[derive(Debug, Clone, Default)]
@@ -33,25 +34,46 @@ impl Kept {
 ///
 /// # Errors
 /// When any read fails.
-pub async fn find_kept(access: &Access, owner: &Owner) -> Result<Kept, ApiError> {
-    let suffix = owner.key.suffix();
-    let backups = Labels::from([
+pub async fn find_kept(access: &Access, key: &ObjectKey) -> Result<Kept, ApiError> {
+    Ok(Kept {
+        state: list_state(access, key).await?,
+        backups: list_backups(access, key).await?,
+        records: find_records(access, key).await?,
+    })
+}
+
+pub(super) async fn list_state(
+    access: &Access,
+    key: &ObjectKey,
+) -> Result<Vec<ObjectMeta>, ApiError> {
+    list(access, &key.namespace, &state_selector(&key.suffix())).await
+}
+
+pub(super) async fn list_backups(
+    access: &Access,
+    key: &ObjectKey,
+) -> Result<Vec<ObjectMeta>, ApiError> {
+    let selector = Labels::from([
         (labels::STATE_BACKUP.to_owned(), TRUE.to_owned()),
-        (labels::STATE_BACKUP_SUFFIX.to_owned(), suffix.to_string()),
+        (
+            labels::STATE_BACKUP_SUFFIX.to_owned(),
+            key.suffix().to_string(),
+        ),
     ]);
-    let state = list(access, owner.namespace(), &state_selector(&suffix)).await?;
-    let backups = list(access, owner.namespace(), &backups).await?;
+    list(access, &key.namespace, &selector).await
+}
+
+pub(super) async fn find_records(
+    access: &Access,
+    key: &ObjectKey,
+) -> Result<Vec<ObjectMeta>, ApiError> {
+    let api = metas(access, &key.namespace);
     let mut records = Vec::new();
     for kind in [RecordKind::Attempt, RecordKind::Applied] {
-        let api = metas(access, owner.namespace());
-        let found: Option<SecretMeta> = access.get(&api, &kind.secret_name(&owner.key)).await?;
+        let found: Option<SecretMeta> = access.get(&api, &kind.secret_name(key)).await?;
         records.extend(found.map(|record| record.metadata));
     }
-    Ok(Kept {
-        state,
-        backups,
-        records,
-    })
+    Ok(records)
 }
 
 async fn list(
@@ -59,7 +81,7 @@ async fn list(
     namespace: &str,
     selector: &Labels,
 ) -> Result<Vec<ObjectMeta>, ApiError> {
-    let params = ListParams::default().labels(&crate::operator::state::selector_text(selector));
+    let params = ListParams::default().labels(&selector_text(selector));
     let found: Vec<SecretMeta> = access.list(&metas(access, namespace), &params).await?;
     Ok(found.into_iter().map(|secret| secret.metadata).collect())
 }
@@ -96,7 +118,7 @@ pub struct Retained {
 /// # Errors
 /// A conflict when somebody wrote a Secret meanwhile, and any other failed call.
 pub async fn retain(access: &Access, owner: &Owner) -> Result<Retained, ApiError> {
-    let kept = find_kept(access, owner).await?;
+    let kept = find_kept(access, &owner.key).await?;
     let mut counts = [0; 3];
     for (count, secrets) in counts
         .iter_mut()
@@ -123,7 +145,7 @@ pub async fn retain(access: &Access, owner: &Owner) -> Result<Retained, ApiError
 /// # Errors
 /// As [`retain`].
 pub async fn adopt_retained(access: &Access, owner: &Owner) -> Result<usize, ApiError> {
-    let kept = find_kept(access, owner).await?;
+    let kept = find_kept(access, &owner.key).await?;
     let labelled: Vec<&ObjectMeta> = kept
         .iter()
         .filter(|secret| retained_from(secret).is_some())
@@ -176,7 +198,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::names::{Kind, ObjectKey};
+    use crate::names::Kind;
 
     fn owner(uid: &str) -> Owner {
         Owner::new(

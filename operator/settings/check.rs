@@ -1,6 +1,6 @@
 //! The rule of every flag. A broken rule is noted and a harmless value stands in, so that all of them are found.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -152,6 +152,10 @@ impl<'a> Checker<'a> {
         0
     }
 
+    fn limit(&mut self, flag: &Flag<i64>) -> i32 {
+        i32::try_from(self.count(flag)).unwrap_or(i32::MAX)
+    }
+
     fn workers(&mut self, flag: &Flag<i64>) -> NonZeroUsize {
         match self.args.parse(flag) {
             Err(invalid) => self.refuse(invalid.to_string()),
@@ -274,8 +278,8 @@ impl<'a> Checker<'a> {
 
     pub(super) fn job_limits(&mut self) -> JobLimits {
         JobLimits {
-            global: NonZeroU32::new(self.count(&flags::MAX_ACTIVE_JOBS)),
-            per_cluster: NonZeroU32::new(self.count(&flags::CLUSTER_MAX_ACTIVE_JOBS)),
+            global: self.limit(&flags::MAX_ACTIVE_JOBS),
+            per_cluster: self.limit(&flags::CLUSTER_MAX_ACTIVE_JOBS),
         }
     }
 

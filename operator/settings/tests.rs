@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -189,8 +189,8 @@ fn the_defaults_are_those_of_the_table() {
             drift_default_interval: Duration::from_secs(1_800),
             cluster_operation_gate: true,
             job_limits: JobLimits {
-                global: NonZeroU32::new(200),
-                per_cluster: NonZeroU32::new(20)
+                global: 200,
+                per_cluster: 20
             },
             state_backups: 5,
             image_inspection: ImageInspection {
@@ -341,8 +341,8 @@ fn a_negative_job_limit_is_refused_and_zero_sets_none() {
     assert_eq!(
         limits,
         JobLimits {
-            global: None,
-            per_cluster: None
+            global: 0,
+            per_cluster: 0
         }
     );
 }

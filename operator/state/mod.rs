@@ -1,6 +1,21 @@
-//! Terraform's state as it lies in Secrets: reading it, keeping its labels, adopting it.
+//! Terraform's state as it lies in Secrets: reading it, keeping it visible to Terraform, adopting it,
+//! and judging its lock. All reads are live; state Secrets are written only while no Job of the object
+//! is active, since the backend's own update would meet the write (state-secrets.md S-25).
 
+mod adopt;
+mod cache;
+mod labels;
+mod lock;
+mod reader;
+
+use crate::client::{Access, ApiError};
 use crate::names::Labels;
+use crate::operator::secrets::Owner;
+
+pub use adopt::{Repaired, adopt, repair_owners};
+pub use labels::{LabelCheck, ensure_labels};
+pub use lock::{JudgedLock, SeenEnded, delete_stale_lock, judge_lock};
+pub use reader::{StateRead, StateReader};
 
 /// A label set as the text of a selector.
 #[must_use]
@@ -10,4 +25,41 @@ pub fn selector_text(labels: &Labels) -> String {
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     pairs.join(",")
+}
+
+/// An object's own state, and what was found about its labels on the way.
+#[derive(Debug)]
+pub struct Observed {
+    /// The state.
+    pub read: StateRead,
+    /// Set when no selector found a state: whether one lies there under its name.
+    pub labels: LabelCheck,
+}
+
+/// Reads the state of `owner`. Where the selector finds none, it is looked for by name too: a Secret
+/// that lost its labels would read as "no state", and the next Job would overwrite it. Its labels are
+/// put back, and the state is read again (README decision 14).
+///
+/// # Errors
+/// When a read fails or a repair lost a race.
+pub async fn observe(
+    access: &Access,
+    reader: &StateReader,
+    owner: &Owner,
+    cluster: &str,
+) -> Result<Observed, ApiError> {
+    let suffix = owner.key.suffix();
+    let read = reader.read(access, owner.namespace(), &suffix).await?;
+    if !matches!(read, StateRead::None) {
+        return Ok(Observed {
+            read,
+            labels: LabelCheck::default(),
+        });
+    }
+    let labels = ensure_labels(access, owner, cluster).await?;
+    let read = match labels.repaired {
+        Some(_) => reader.read(access, owner.namespace(), &suffix).await?,
+        None => read,
+    };
+    Ok(Observed { read, labels })
 }

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
-use serde::de::{DeserializeOwned, Deserializer};
 use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::operator::cache::Name;
@@ -81,9 +81,15 @@ impl<'de, W: Wire> Deserialize<'de> for Guarded<W> {
         // The raw text is held instead of a tree: a tree of managedFields is ten times as large.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Ok(Self(serde_json::from_str(raw.get()).map_err(|error| {
-            let metadata = serde_json::from_str::<OnlyMetadata>(raw.get()).map(|only| only.metadata).unwrap_or_default();
+            let metadata = serde_json::from_str::<OnlyMetadata>(raw.get())
+                .map(|only| only.metadata)
+                .unwrap_or_default();
             let kind = W::Kind::kind(&()).into_owned();
-            Box::new(Undecodable { kind, metadata, error: error.to_string() })
+            Box::new(Undecodable {
+                kind,
+                metadata,
+                error: error.to_string(),
+            })
         })))
     }
 }
@@ -149,7 +155,9 @@ impl LeanMeta {
     ///
     /// # Errors
     /// When a field has another type than Kubernetes gives it.
-    pub fn deserialize_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    pub fn deserialize_meta<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<ObjectMeta, D::Error> {
         Ok(Self::deserialize(deserializer)?.into())
     }
 }

@@ -21,7 +21,11 @@ impl Trouble {
         let (group, plural) = (W::Kind::group(&()), W::Kind::plural(&()));
         Self {
             is_custom: group.ends_with(".x-k8s.io") && group.contains("cluster"),
-            resource: if group.is_empty() { plural.into_owned() } else { format!("{plural}.{group}") },
+            resource: if group.is_empty() {
+                plural.into_owned()
+            } else {
+                format!("{plural}.{group}")
+            },
             kind: W::Kind::kind(&()).into_owned(),
             api_version: W::Kind::api_version(&()).into_owned(),
             said: None,
@@ -46,15 +50,24 @@ impl Trouble {
     }
 
     /// What failed and what to do about it.
-    fn explain(&self, error: &watcher::Error) -> String {
-        let Self { resource, kind, api_version, .. } = self;
+    pub(super) fn explain(&self, error: &watcher::Error) -> String {
+        let Self {
+            resource,
+            kind,
+            api_version,
+            ..
+        } = self;
         match status_code(error) {
             Some(404) if self.is_custom => format!(
                 "the API server does not serve {kind} of {api_version}: install the CustomResourceDefinition {resource}; \
                  nothing of this kind is reconciled until then"
             ),
-            Some(403) => format!("the manager may not list and watch {resource}: install its ClusterRole and binding ({error})"),
-            Some(401) => format!("the API server does not accept the manager's credentials for {resource} ({error})"),
+            Some(403) => format!(
+                "the manager may not list and watch {resource}: install its ClusterRole and binding ({error})"
+            ),
+            Some(401) => format!(
+                "the API server does not accept the manager's credentials for {resource} ({error})"
+            ),
             _ => error.to_string(),
         }
     }
@@ -62,12 +75,12 @@ impl Trouble {
 
 fn status_code(error: &watcher::Error) -> Option<u16> {
     match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
-            match error {
-                kube::Error::Api(status) => Some(status.code),
-                _ => None,
-            }
-        }
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => match error {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        },
         watcher::Error::WatchError(status) => Some(status.code),
         watcher::Error::NoResourceVersion => None,
     }

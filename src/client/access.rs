@@ -7,7 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
 };
-use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
+use kube::core::{
+    ApiResource, ClusterResourceScope, DynamicObject, NamespaceResourceScope, ObjectMeta, Resource,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -163,6 +165,30 @@ impl Access {
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(items),
+            }
+        }
+    }
+
+    /// Metadata of the objects of a kind that has no type here.
+    ///
+    /// # Errors
+    /// When any page fails; 404 when the kind is not installed.
+    pub async fn list_metadata(
+        &self,
+        namespace: &str,
+        resource: &ApiResource,
+        selection: &ListParams,
+    ) -> Result<Vec<ObjectMeta>, ApiError> {
+        let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), namespace, resource);
+        let object = || format!("{} in namespace {namespace}", resource.plural);
+        let mut params = selection.clone().limit(PAGE);
+        let mut found = Vec::new();
+        loop {
+            let page = self.call("list", object, api.list_metadata(&params)).await?;
+            found.extend(page.items.into_iter().map(|item| item.metadata));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(found),
             }
         }
     }

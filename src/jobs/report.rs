@@ -115,6 +115,53 @@ fn apply_verdict(
     }
 }
 
+/// Everything that may speak on `ApplyJobSucceeded` when a pass ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplySources {
+    /// What this pass itself found: a lease or slot wait, a policy that is invalid, inputs too large.
+    pub explicit: Option<Verdict>,
+    /// A plan that waits for its approval.
+    pub approval_wait: Option<Verdict>,
+    /// [`vanished_apply`]; never while deleting.
+    pub vanished: Option<Verdict>,
+    /// A pool that cannot hold its exports back.
+    pub cannot_hold: Option<Verdict>,
+    /// A block that no longer stands because its apply is not due any more.
+    pub lifted_block: Option<Verdict>,
+    /// A pool that holds its exports back.
+    pub held_exports: Option<Verdict>,
+    /// [`apply`].
+    pub base: Report,
+}
+
+impl ApplySources {
+    /// Only what the Jobs say.
+    #[must_use]
+    pub fn of(base: Report) -> Self {
+        Self {
+            explicit: None,
+            approval_wait: None,
+            vanished: None,
+            cannot_hold: None,
+            lifted_block: None,
+            held_exports: None,
+            base,
+        }
+    }
+
+    /// The first that speaks, in the order of the fields (lifecycle.md §14.3).
+    #[must_use]
+    pub fn resolve(self) -> Report {
+        self.explicit
+            .or(self.approval_wait)
+            .or(self.vanished)
+            .or(self.cannot_hold)
+            .or(self.lifted_block)
+            .or(self.held_exports)
+            .map_or(self.base, Report::Set)
+    }
+}
+
 /// `DriftJobSucceeded` from the newest finished drift or refresh; a running drift Job says so, a running
 /// refresh does not, it would flap (jobs.md §7.4, drift-health.md §3).
 #[must_use]

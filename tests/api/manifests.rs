@@ -7,7 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use captf::api::crd;
+use captf::{api::crd, operator::settings::ManagerArgs};
+use clap::{Args as _, Command, FromArgMatches as _};
 use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
 
@@ -376,4 +377,32 @@ fn the_manager_pod_satisfies_the_restricted_standard() {
         container["capabilities"]["drop"],
         serde_json::json!(["ALL"])
     );
+}
+
+#[test]
+fn the_manager_accepts_the_arguments_of_its_deployment() {
+    let deployment = read_one("manager/deployment.yaml");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let arguments = container["args"].as_array().unwrap();
+    let typed = arguments.iter().map(|argument| argument.as_str().unwrap());
+    let matches = ManagerArgs::augment_args(Command::new("manager"))
+        .try_get_matches_from(std::iter::once("manager").chain(typed))
+        .unwrap();
+    let environment = |name: &str| {
+        let value = match name {
+            "CAPTF_MANAGER_IMAGE" => container["image"].as_str().unwrap(),
+            "POD_NAMESPACE" => deployment["metadata"]["namespace"].as_str().unwrap(),
+            "SERVICE_ACCOUNT_NAME" => "captf-controller-manager",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    };
+    let settings = ManagerArgs::from_arg_matches(&matches)
+        .unwrap()
+        .settings(&environment)
+        .unwrap();
+    assert!(settings.election.is_some());
+    assert_eq!(settings.warnings, Vec::<String>::new());
+    let user = "system:serviceaccount:captf-system:captf-controller-manager";
+    assert_eq!(settings.manager_user.as_deref(), Some(user));
 }

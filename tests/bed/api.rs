@@ -1,6 +1,5 @@
 //! Level 1: the control plane, its life and death, and the tools that play on it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -10,6 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 
+use super::life;
 use crate::testbed::fault::{Cut, Fault, Faults};
 use crate::testbed::jobs::{self, Ending};
 use crate::testbed::wait::{LIMIT, so, until};
@@ -65,26 +65,29 @@ async fn two_beds_at_once_do_not_meet() {
 #[tokio::test]
 async fn an_ended_bed_leaves_no_folder_and_no_process() {
     let bed = start().await;
-    let (dir, processes) = (bed.ready().dir.clone(), processes_of(&bed.ready().dir));
+    let (dir, processes) = (
+        bed.ready().dir.clone(),
+        life::processes_of(&bed.ready().dir),
+    );
     assert!(
         processes.len() >= 4,
         "supervisor and three components, but found {processes:?}"
     );
     end(bed).await;
     assert!(!dir.exists());
-    assert_eq!(processes_of(&dir), Vec::<String>::new());
+    assert_eq!(life::processes_of(&dir), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_killed_supervisor_takes_every_process_with_it() {
     let bed = start().await;
     let dir = bed.ready().dir.clone();
-    kill(bed.ready().pid);
+    life::kill(bed.ready().pid);
     until(
         "the processes of the killed bed to end",
         LIMIT,
         async || {
-            let left = processes_of(&dir);
+            let left = life::processes_of(&dir);
             so(left.is_empty(), || left.join("\n"))
         },
     )
@@ -355,21 +358,6 @@ async fn start() -> Bed {
 
 async fn end(bed: Bed) {
     tokio::task::spawn_blocking(|| bed.end()).await.unwrap();
-}
-
-/// The command lines of the processes that name a bed's folder.
-fn processes_of(dir: &Path) -> Vec<String> {
-    let dir = dir.display().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap();
-    let lines =
-        processes.filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines.filter(|line| line.contains(&dir)).collect()
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 async fn create_job(world: &World, name: &str) {

@@ -59,6 +59,8 @@ impl Options {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Ready {
+    /// Part of the names of what a bed has outside of its folder, as its cgroups `captf-<id>`.
+    pub(crate) id: String,
     pub(crate) dir: PathBuf,
     pub(crate) logs: PathBuf,
     pub(crate) pid: u32,

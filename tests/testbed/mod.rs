@@ -12,6 +12,7 @@
 
 pub(crate) mod bed;
 pub(crate) mod fault;
+pub(crate) mod images;
 pub(crate) mod jobs;
 mod programs;
 pub(crate) mod shared;
@@ -20,5 +21,5 @@ pub(crate) mod wait;
 pub(crate) mod world;
 
 pub(crate) use bed::{Action, Bed, Component, Options, sweep};
-pub(crate) use shared::ControlPlane;
+pub(crate) use shared::{ControlPlane, Node};
 pub(crate) use world::World;

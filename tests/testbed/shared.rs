@@ -5,6 +5,7 @@ use std::ops::Deref;
 use tokio::sync::OnceCell;
 
 use super::bed::{Bed, Options};
+use super::images::Images;
 use super::skip;
 
 /// The shared bed of level 1.
@@ -13,7 +14,10 @@ pub(crate) struct ControlPlane(Bed);
 
 /// The shared bed of level 2.
 #[derive(Debug)]
-pub(crate) struct Node(Bed);
+pub(crate) struct Node {
+    bed: Bed,
+    images: OnceCell<Images>,
+}
 
 impl ControlPlane {
     /// The control plane of this test process, started by the first test that asks.
@@ -36,11 +40,24 @@ impl Node {
             return None;
         }
         skip::note("level-2", "");
-        Some(
-            SHARED
-                .get_or_init(|| async { Self(start(Options::node()).await) })
-                .await,
-        )
+        let start = || async {
+            Self {
+                bed: start(Options::node()).await,
+                images: OnceCell::new(),
+            }
+        };
+        Some(SHARED.get_or_init(start).await)
+    }
+
+    /// The images in the node's registry, built and pushed for the first test that asks.
+    pub(crate) async fn images(&'static self) -> &'static Images {
+        let push = || async {
+            tokio::task::spawn_blocking(|| Images::push(&self.bed))
+                .await
+                .expect("the push does not panic")
+                .unwrap_or_else(|error| panic!("{error}"))
+        };
+        self.images.get_or_init(push).await
     }
 }
 
@@ -63,6 +80,6 @@ impl Deref for Node {
     type Target = Bed;
 
     fn deref(&self) -> &Bed {
-        &self.0
+        &self.bed
     }
 }

@@ -6,6 +6,7 @@
 
 mod ready;
 mod states;
+mod types;
 mod waits;
 
 use std::fmt;
@@ -18,12 +19,13 @@ use crate::names::Kind;
 
 pub use ready::ready_summary;
 pub use states::{
-    ApplyJobSucceeded, AutoscalingActive, CapacityResolved, ConditionType, CredentialsMirrored,
-    Deleting, DeletionBlocked, DependenciesReady, DriftDetected, DriftJobSucceeded,
-    EndpointAvailable, IdentityAllowed, IdentityReady, InfrastructureHealthy, InputsApplied,
-    OutputsValid, Paused, PlanApproved, PlanReady, Ready, Reconciling, RestoreJobSucceeded, Row,
-    RunnerRbacReady, StateReadable, TABLE, VariablesValid,
+    ApplyJobSucceeded, AutoscalingActive, CapacityResolved, CredentialsMirrored, Deleting,
+    DeletionBlocked, DependenciesReady, DriftDetected, DriftJobSucceeded, EndpointAvailable,
+    IdentityAllowed, IdentityReady, InfrastructureHealthy, InputsApplied, OutputsValid, Paused,
+    PlanApproved, PlanReady, Ready, Reconciling, RestoreJobSucceeded, Row, RunnerRbacReady,
+    StateReadable, TABLE, VariablesValid,
 };
+pub use types::ConditionType;
 pub use waits::{waits_for_job_slot, waits_for_lease};
 
 /// Longest message in characters that the schema accepts (api.md §2.7).

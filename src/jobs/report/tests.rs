@@ -339,3 +339,14 @@ fn a_pull_failure_told_while_the_job_ran_is_told_once() {
         ("ImagePullFailed", told)
     );
 }
+
+#[test]
+fn a_wait_of_this_pass_outranks_a_vanished_apply_which_outranks_the_jobs() {
+    let base = Report::Set(ApplyJobSucceeded::ApplySucceeded.plain());
+    let mut sources = ApplySources::of(base.clone());
+    assert_eq!(sources.clone().resolve(), base);
+    sources.vanished = Some(vanished_apply(APPLY_1, true));
+    assert_eq!(set(sources.clone().resolve()).0, "ApplyFailed");
+    sources.explicit = wait(Op::Apply, "WaitingForJobSlot", "full");
+    assert_eq!(set(sources.resolve()).0, "WaitingForJobSlot");
+}

@@ -108,7 +108,7 @@ func (b *server) announce(to *os.File) error {
 	b.step("ready")
 	s := b.spec
 	line := ready{
-		Level: s.Level, Dir: s.Dir, Logs: s.Logs,
+		ID: s.ID, Level: s.Level, Dir: s.Dir, Logs: s.Logs,
 		Kubeconfig: s.path(hostKubeconfig), Server: b.hostServer(),
 		InsideKubeconfig: s.path(insideKubeconfig), InsideServer: b.insideServer(),
 		Control: s.path(controlSocket), Milliseconds: b.steps,

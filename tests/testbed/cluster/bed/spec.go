@@ -46,6 +46,7 @@ const (
 
 // ready is the line that 'testbed up' prints.
 type ready struct {
+	ID    string `json:"id"`
 	Level int    `json:"level"`
 	Dir   string `json:"dir"`
 	Logs  string `json:"logs"`
