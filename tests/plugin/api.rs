@@ -22,7 +22,7 @@ macro_rules! shows {
 }
 
 /// Times, lengths of time, random parts of names, and what the API server numbers.
-const FILTERS: [(&str, &str); 9] = [
+const FILTERS: [(&str, &str); 10] = [
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"\d\d:\d\d:\d\dZ", "<clock>"),
     (r"(dbb569)-[a-z0-9]{5}\b", "$1-<pod>"),
@@ -33,18 +33,16 @@ const FILTERS: [(&str, &str); 9] = [
     (r#""resourceVersion": "\d+""#, r#""resourceVersion": "<n>""#),
     (r#""(ageSeconds|remainingSeconds)": -?\d+"#, r#""$1": <n>"#),
     (r"captf-run-[0-9a-f]{16}-m", "captf-run-<machine>-m"),
-    // Columns and sentences: an age or countdown, with the padding that its width leaves.
-    (
-        r"\b(in |<=|since )?(<=)?\d+[hms](\d+[ms])?( ago| left| off)?\b *",
-        "<length> ",
-    ),
-    (r"clock is \d+s off", "clock is <length> off"),
+    (r"\b\d+[hms](\d+[ms])?( ago| left| off)", "<length>$2"),
+    // Padding follows the width of what it pads.
+    (r"(\bin |<=| {2,})\d+[hms](\d+[ms])? +", "$1<length> "),
+    (r"(\bin |<=)\d+[hms](\d+[ms])?\b", "$1<length>"),
 ];
 
 #[tokio::test]
 async fn without_a_holder_it_is_free() {
     let scene = Scene::new().await;
-    scene.lease(Run, JOB, 300).await;
+    scene.lease(Run, JOB, 620).await;
     scene.empty_holder().await;
     scene.waits_for_run_lease().await;
     shows!(scene, "free_no_holder.leases", "leases");
@@ -84,7 +82,7 @@ async fn past_its_backstop_it_is_free_whatever_its_holder_does() {
 async fn a_finished_holder_frees_it() {
     let scene = Scene::new().await;
     let job = scene.job(JOB).await;
-    scene.lease(Run, JOB, 200).await;
+    scene.lease(Run, JOB, 620).await;
     scene.fence(&job).await;
     let ending = crate::testbed::jobs::Ending::success(&json!({}));
     crate::testbed::jobs::finish(&scene.world.client, &scene.world.namespace, JOB, ending).await;
@@ -111,7 +109,7 @@ async fn a_finished_holder_frees_it() {
 #[tokio::test]
 async fn an_absent_holder_past_the_grace_frees_it() {
     let scene = Scene::new().await;
-    scene.lease(Run, JOB, 300).await;
+    scene.lease(Run, JOB, 620).await;
     scene.waits_for_run_lease().await;
     shows!(scene, "free_holder_absent.leases", "leases");
     shows!(
@@ -431,8 +429,8 @@ async fn a_lost_state_holds_a_deletion_and_names_the_way_out() {
             "TerraformCluster",
             OBJECT,
             json!({"stateBackups": [
-            {"serial": 4, "takenAt": "2026-10-01T12:00:00Z", "resources": 2},
-            {"serial": 7, "takenAt": "2026-10-02T12:00:00Z", "resources": 3}]}),
+            {"serial": 4, "takenAt": "2026-10-01T12:00:00Z", "bytes": 1000, "resources": 2},
+            {"serial": 7, "takenAt": "2026-10-02T12:00:00Z", "bytes": 1000, "resources": 3}]}),
         )
         .await;
     scene
