@@ -19,7 +19,7 @@ use super::events::{Events, Publisher};
 use super::leases::Leases;
 use super::metrics::{self, BuildInfo, Metrics};
 use super::queue::WorkQueue;
-use super::settings::{InvalidFlags, ManagerArgs, Settings};
+use super::settings::{InvalidFlags, ManagerArgs, Settings, VersionRequest};
 use super::start::Starter;
 use super::state::StateReader;
 use super::{health, logging, skew, watch};
@@ -73,6 +73,12 @@ pub enum ManagerError {
 /// Runs `kubectl-captf manager`.
 #[must_use]
 pub fn main(args: ManagerArgs) -> ExitCode {
+    if let Some(request) = args.version_request() {
+        return print_version(request);
+    }
+    let version = args
+        .reported_version()
+        .unwrap_or_else(|| crate::VERSION.to_owned());
     if let Err(error) = args.logging().map(logging::install) {
         return fail(&error.into());
     }
@@ -87,7 +93,7 @@ pub fn main(args: ManagerArgs) -> ExitCode {
         tracing::warn!("{warning}");
     }
     tracing::info!(
-        version = crate::VERSION,
+        version,
         commit = crate::COMMIT,
         contract = crate::inputs::CONTRACT_VERSION,
         "starting"
@@ -101,6 +107,21 @@ pub fn main(args: ManagerArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+/// `manager version` and `--version` (manager.md §1).
+#[allow(clippy::print_stdout, reason = "the version is what was asked for")]
+fn print_version(request: VersionRequest) -> ExitCode {
+    match request {
+        VersionRequest::Line => println!("manager {}", crate::VERSION),
+        VersionRequest::Raw => println!(
+            "version={} commit={} contract={}",
+            crate::VERSION,
+            crate::COMMIT,
+            crate::inputs::CONTRACT_VERSION
+        ),
+    }
+    ExitCode::SUCCESS
 }
 
 fn fail(error: &ManagerError) -> ExitCode {
