@@ -5,6 +5,7 @@ mod api;
 mod bed;
 mod house;
 mod operator;
+mod plugin;
 mod runner;
 mod secrets;
 mod testbed;

@@ -10,12 +10,18 @@ use crate::testbed::{ControlPlane, World, jobs};
 
 async fn our_leases(world: &World) -> Vec<Lease> {
     let api: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
-    api.list(&ListParams::default().labels("captf.io/lease")).await.unwrap().items
+    api.list(&ListParams::default().labels("captf.io/lease"))
+        .await
+        .unwrap()
+        .items
 }
 
 async fn our_jobs(world: &World) -> Vec<Job> {
     let api: Api<Job> = Api::namespaced(world.client.clone(), &world.namespace);
-    api.list(&ListParams::default().labels("captf.io/managed=true")).await.unwrap().items
+    api.list(&ListParams::default().labels("captf.io/managed=true"))
+        .await
+        .unwrap()
+        .items
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,7 +41,10 @@ async fn b1_one_pass_takes_the_run_lease_for_the_one_job_it_creates() {
         .find(|lease| lease.metadata.labels.as_ref().unwrap()["captf.io/lease"] == "run")
         .unwrap();
     assert_eq!(lease.spec.unwrap().holder_identity, Some(name));
-    assert_eq!(lease.metadata.annotations.unwrap()["captf.io/lease-op"], "apply");
+    assert_eq!(
+        lease.metadata.annotations.unwrap()["captf.io/lease-op"],
+        "apply"
+    );
     assert_eq!(lease.metadata.labels.unwrap()["captf.io/managed"], "true");
 }
 
@@ -52,10 +61,27 @@ async fn a_failed_apply_is_told_with_its_diagnostics_and_gives_its_leases_back()
         "steps": [{"name": "init", "exit": 0, "ms": 10}, {"name": "validate", "exit": 1, "ms": 10}],
         "error": {"kind": "step", "step": "validate", "summary": "Unsupported argument"}
     });
-    jobs::finish(&world.client, &world.namespace, &name, jobs::Ending::failure(&result)).await;
+    jobs::finish(
+        &world.client,
+        &world.namespace,
+        &name,
+        jobs::Ending::failure(&result),
+    )
+    .await;
     let requeue = operator.pass("prod").await.unwrap();
-    assert_eq!(world.condition("TerraformCluster", "prod", "ApplyJobSucceeded", "False").await, "ApplyFailed");
-    assert!(our_leases(&world).await.is_empty(), "the leases are given back");
+    assert_eq!(
+        world
+            .condition("TerraformCluster", "prod", "ApplyJobSucceeded", "False")
+            .await,
+        "ApplyFailed"
+    );
+    assert!(
+        our_leases(&world).await.is_empty(),
+        "the leases are given back"
+    );
     let seconds = requeue.unwrap().as_secs();
-    assert!((50..=60).contains(&seconds), "attempt 2 comes after the backoff of a minute, not after {seconds} s");
+    assert!(
+        (50..=60).contains(&seconds),
+        "attempt 2 comes after the backoff of a minute, not after {seconds} s"
+    );
 }

@@ -56,9 +56,15 @@ impl Operator {
         let config = bed.config().await;
         let client = faults.around(connect(&config, &clock).unwrap());
         let access = Access::new(client, clock.clone(), Duration::from_secs(10));
-        let metrics = Metrics::new(BuildInfo { version: "test", commit: "test" });
+        let metrics = Metrics::new(BuildInfo {
+            version: "test",
+            commit: "test",
+        });
         let queue = WorkQueue::new(metrics.queue("test"));
-        let scope = WatchScope { namespace: Some(world.namespace.clone()), filter: None };
+        let scope = WatchScope {
+            namespace: Some(world.namespace.clone()),
+            filter: None,
+        };
         let caches = Caches::new(scope);
         let wake: Arc<dyn Wake> = Arc::new(queue.clone());
         let watching = connect(&watch::client_config(config), &clock).unwrap();
@@ -82,7 +88,15 @@ impl Operator {
                 cluster_max_active_jobs: 20,
             }),
         };
-        Self { context, clock, metrics, queue, world: world.clone(), _watches: watches, workers: JoinSet::new() }
+        Self {
+            context,
+            clock,
+            metrics,
+            queue,
+            world: world.clone(),
+            _watches: watches,
+            workers: JoinSet::new(),
+        }
     }
 
     /// Lets the operator work by itself from now on, as the manager does.
@@ -107,7 +121,10 @@ impl Operator {
     pub(crate) async fn passes(&self, name: &str, most: usize) -> Requeue {
         let mut before = String::new();
         for _ in 0..most {
-            let requeue = self.pass(name).await.unwrap_or_else(|error| panic!("pass: {error}"));
+            let requeue = self
+                .pass(name)
+                .await
+                .unwrap_or_else(|error| panic!("pass: {error}"));
             let after = self.version(name).await;
             if before == after || requeue.is_some() {
                 return requeue;
@@ -118,7 +135,12 @@ impl Operator {
     }
 
     async fn version(&self, name: &str) -> String {
-        self.world.get("TerraformCluster", name).await.metadata.resource_version.unwrap_or_default()
+        self.world
+            .get("TerraformCluster", name)
+            .await
+            .metadata
+            .resource_version
+            .unwrap_or_default()
     }
 
     /// Waits until object, Cluster and Jobs in the caches are those of the API server.
@@ -128,32 +150,68 @@ impl Operator {
         let clusters = self.world.api("Cluster");
         let objects = self.world.api("TerraformCluster");
         wait::until("the caches to catch up", wait::LIMIT, async || {
-            let live = version_of(objects.get_opt(name).await.map_err(|error| error.to_string())?);
+            let live = version_of(
+                objects
+                    .get_opt(name)
+                    .await
+                    .map_err(|error| error.to_string())?,
+            );
             let held = self.context.caches.terraform_cluster(namespace, name);
             let held = held.and_then(|object| object.metadata.resource_version.clone());
             if live != held {
-                return Err(format!("TerraformCluster {name}: {held:?} in the cache, {live:?} live"));
+                return Err(format!(
+                    "TerraformCluster {name}: {held:?} in the cache, {live:?} live"
+                ));
             }
-            let live = version_of(clusters.get_opt(name).await.map_err(|error| error.to_string())?);
+            let live = version_of(
+                clusters
+                    .get_opt(name)
+                    .await
+                    .map_err(|error| error.to_string())?,
+            );
             let held = self.context.caches.cluster(namespace, name);
             let held = held.and_then(|object| object.metadata.resource_version.clone());
             if live != held {
-                return Err(format!("Cluster {name}: {held:?} in the cache, {live:?} live"));
+                return Err(format!(
+                    "Cluster {name}: {held:?} in the cache, {live:?} live"
+                ));
             }
-            let key = ObjectKey::new(captf::names::Kind::TerraformCluster, namespace.clone(), name);
-            let mut held: Vec<String> =
-                self.context.caches.jobs_of(&key).into_iter().map(|job| job.resource_version).collect();
+            let key = ObjectKey::new(
+                captf::names::Kind::TerraformCluster,
+                namespace.clone(),
+                name,
+            );
+            let mut held: Vec<String> = self
+                .context
+                .caches
+                .jobs_of(&key)
+                .into_iter()
+                .map(|job| job.resource_version)
+                .collect();
             let selection = ListParams::default().labels("captf.io/managed=true");
-            let listed = jobs.list(&selection).await.map_err(|error| error.to_string())?;
+            let listed = jobs
+                .list(&selection)
+                .await
+                .map_err(|error| error.to_string())?;
             let mut live: Vec<String> = listed
                 .items
                 .into_iter()
-                .filter(|job| job.metadata.labels.iter().flatten().any(|(_, value)| value == name))
+                .filter(|job| {
+                    job.metadata
+                        .labels
+                        .iter()
+                        .flatten()
+                        .any(|(_, value)| value == name)
+                })
                 .map(|job| job.metadata.resource_version.unwrap_or_default())
                 .collect();
             held.sort();
             live.sort();
-            if held == live { Ok(()) } else { Err(format!("Jobs {held:?} in the cache, {live:?} live")) }
+            if held == live {
+                Ok(())
+            } else {
+                Err(format!("Jobs {held:?} in the cache, {live:?} live"))
+            }
         })
         .await;
     }
