@@ -6,6 +6,7 @@ mod bed;
 mod house;
 mod operator;
 mod plugin;
+mod runner;
 mod secrets;
 mod testbed;
 mod wire;

@@ -49,8 +49,8 @@ fn not_leading(facts: &Facts) -> Option<Finding> {
             "no manager leads: the election Lease has run out",
         ),
     };
-    let logs = "kubectl logs -n captf-system -l control-plane=captf-controller-manager --tail=50";
-    let pods = "kubectl get pods -n captf-system -l control-plane=captf-controller-manager";
+    let logs = "kubectl logs -n captf-system -l control-plane=controller-manager --tail=50";
+    let pods = "kubectl get pods -n captf-system -l control-plane=controller-manager";
     Some(
         Finding::new(facts, Verdict::Unreconciled, row, code, summary)
             .then(Next::new(
@@ -132,7 +132,7 @@ fn not_seen_again(facts: &Facts) -> Option<Finding> {
             ))
             .action(
                 Action::required("Look", "look at the manager's pods").command(
-                    "kubectl get pods -n captf-system -l control-plane=captf-controller-manager",
+                    "kubectl get pods -n captf-system -l control-plane=controller-manager",
                 ),
             ),
     )
@@ -157,7 +157,7 @@ fn lapsed(facts: &Facts) -> Option<Finding> {
         .then(recheck(short(facts), 30))
         .action(
             Action::required("Look", "look at the manager's pods").command(
-                "kubectl get pods -n captf-system -l control-plane=captf-controller-manager",
+                "kubectl get pods -n captf-system -l control-plane=controller-manager",
             ),
         )
         .never("delete the lease"),

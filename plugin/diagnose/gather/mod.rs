@@ -34,7 +34,7 @@ const MANAGER_NAMESPACE: &str = "captf-system";
 /// Its election Lease.
 const ELECTION: &str = "controller-leader-election-captf";
 /// Label of its pods.
-const MANAGER_PODS: &str = "control-plane=captf-controller-manager";
+const MANAGER_PODS: &str = "control-plane=controller-manager";
 /// A pod that is terminating for longer than its grace and this is not ending by itself.
 const OVERDUE_SECONDS: i64 = 30;
 /// An election Lease this long past its duration is nobody's (diagnosis.md D2, D148).
