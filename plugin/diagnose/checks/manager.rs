@@ -17,7 +17,7 @@ const NEW_LEADER_SECONDS: i64 = 60;
 
 /// Nobody reconciles the object: the election Lease ran out, no condition was ever set, or its
 /// newest generation is not seen.
-pub(in super::super) fn unreconciled(facts: &Facts) -> Option<Finding> {
+pub(crate) fn unreconciled(facts: &Facts) -> Option<Finding> {
     not_leading(facts)
         .or_else(|| never_seen(facts))
         .or_else(|| not_seen_again(facts))
@@ -165,7 +165,7 @@ fn lapsed(facts: &Facts) -> Option<Finding> {
 }
 
 /// A new leader takes over, or one was just lost: everything takes a little longer.
-pub(in super::super) fn warnings(facts: &Facts) -> Vec<Warning> {
+pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
     let Fact::Found(election) = &facts.election else {
         return Vec::new();
     };
