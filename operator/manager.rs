@@ -1,5 +1,6 @@
 //! The manager process: from its flags to a clean stop (manager.md §1, §8).
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::events::{Events, Publisher};
 use super::leases::Leases;
 use super::metrics::{self, BuildInfo, Metrics};
 use super::queue::WorkQueue;
-use super::settings::{InvalidFlags, ManagerArgs, Settings};
+use super::settings::{InvalidFlags, ManagerArgs, Settings, VersionRequest};
 use super::start::Starter;
 use super::state::StateReader;
 use super::{health, logging, skew, watch};
@@ -73,6 +74,14 @@ pub enum ManagerError {
 /// Runs `kubectl-captf manager`.
 #[must_use]
 pub fn main(args: ManagerArgs) -> ExitCode {
+    if let Some(request) = args.version_request() {
+        return print_version(
+            request,
+            &args
+                .reported_version()
+                .unwrap_or_else(|| crate::VERSION.to_owned()),
+        );
+    }
     if let Err(error) = args.logging().map(logging::install) {
         return fail(&error.into());
     }
@@ -87,7 +96,10 @@ pub fn main(args: ManagerArgs) -> ExitCode {
         tracing::warn!("{warning}");
     }
     tracing::info!(
-        version = crate::VERSION,
+        version = settings
+            .reported_version
+            .as_deref()
+            .unwrap_or(crate::VERSION),
         commit = crate::COMMIT,
         contract = crate::inputs::CONTRACT_VERSION,
         "starting"
@@ -100,6 +112,26 @@ pub fn main(args: ManagerArgs) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
+    }
+}
+
+/// One line, or all that is known about the build (manager.md §1).
+fn print_version(request: VersionRequest, version: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    let printed = match request {
+        VersionRequest::Line => writeln!(out, "manager {version}"),
+        VersionRequest::Raw => {
+            let build = BuildInfo {
+                version,
+                commit: crate::COMMIT,
+            };
+            writeln!(out, "{build:?}")
+        }
+    };
+    // Whoever asked and closed the pipe has what they wanted.
+    match printed {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
     }
 }
 
@@ -116,8 +148,12 @@ fn fail(error: &ManagerError) -> ExitCode {
 pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     let mut signals = Signals::new()?;
     let config = kube_config(&settings).await?;
+    let version = settings
+        .reported_version
+        .as_deref()
+        .unwrap_or(crate::VERSION);
     let metrics = Metrics::new(BuildInfo {
-        version: crate::VERSION,
+        version,
         commit: crate::COMMIT,
     });
     let clock = Clock::system();
