@@ -6,6 +6,8 @@ mod bed;
 mod house;
 mod manager;
 mod operator;
+mod plugin;
+mod runner;
 mod secrets;
 mod testbed;
 mod wire;

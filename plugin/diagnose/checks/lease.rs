@@ -100,11 +100,10 @@ fn run_lease(facts: &Facts, condition: &Condition) -> Finding {
         }
     };
     let waits = waiting_operation(condition);
-    let finding = finding.said_by(condition, facts);
-    if waits.is_empty() {
-        finding
-    } else {
-        finding.of_operation(waits)
+    let finding = finding.said_by(condition, facts).of_operation(waits);
+    match lease.found() {
+        Some(lease) => finding.not_started(waits, lease),
+        None => finding,
     }
 }
 
@@ -113,6 +112,25 @@ impl Finding {
         self.operation = Some(operation.to_owned());
         let operation = operation.to_owned();
         self.head(|first| first.operation = Some(operation))
+    }
+
+    /// Says in the first link that the operation has not started, and why. A link that says more
+    /// than the headline keeps its words.
+    fn not_started(self, operation: &str, lease: &LeaseFacts) -> Self {
+        let summary = self.summary.clone();
+        let (title, name) = (title(lease), &lease.view.holder);
+        self.head(|first| {
+            if first.message == summary
+                && let Some(link) = &first.lease
+            {
+                let by = if name.is_empty() {
+                    String::new()
+                } else {
+                    format!(", holder {name}")
+                };
+                first.message = format!("{operation} not started: {title} is {}{by}", link.state);
+            }
+        })
     }
 
     /// Puts a lease and its holder's Job into the first link.
@@ -230,6 +248,7 @@ fn held(
         .with_lease(lease, evaluation);
     let finding = match lease.job.found() {
         Some(found) => {
+            let finding = finding.head(|first| first.job = None);
             let finding = finding.because(holder_link(facts, row, lease, found));
             if about_cluster {
                 finding
@@ -717,10 +736,11 @@ fn machine_link(facts: &Facts, lease: &LeaseFacts, evaluation: &Evaluation) -> N
     } else {
         ("D49", evaluation.state.as_str())
     };
-    let what = if running {
-        "runs"
-    } else {
-        "does not run: see its lease"
+    let what = match evaluation.state {
+        State::Held => "runs",
+        State::Starting => "is about to start",
+        State::Stopping => "has ended, a pod of it has not",
+        _ => "may run: its evidence cannot be read",
     };
     let mut node = link(
         facts,

@@ -88,7 +88,7 @@ fn backing_off(facts: &Facts, condition: &Condition) -> Finding {
                 "Retry",
                 By::Manager,
                 short(facts),
-                "the next attempt is due, not before",
+                "the next attempt may start",
             )
             .at(time),
         ),
@@ -133,7 +133,12 @@ fn cause(facts: &Facts, condition: &Condition, job: &str) -> String {
             format!("step {}: {}", error.step, error.summary)
         }
     });
-    said.unwrap_or_else(|| cut(&condition.message, MESSAGE_MAX).to_owned())
+    let of_job = format!("Job {job}: ");
+    let message = condition
+        .message
+        .strip_prefix(of_job.as_str())
+        .unwrap_or(&condition.message);
+    said.unwrap_or_else(|| cut(message, MESSAGE_MAX).to_owned())
 }
 
 fn newest_failure(facts: &Facts, op: Op) -> Option<String> {
