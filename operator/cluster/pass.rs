@@ -5,7 +5,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::object::Working;
 use super::preamble::Ownership;
-use super::state::StateRead;
+use super::state::{Retained, StateRead};
 use super::{PassError, Requeue, measure, status};
 use crate::api::SourceStatus;
 use crate::api::capi::Cluster;
@@ -128,6 +128,11 @@ impl<'a> Pass<'a> {
             return Ok(end);
         }
         let state = self.read_state(&history).await?;
+        match &state.retained {
+            Some(Retained::Adopted) => return Ok(End::Requeue(Some(seconds(DEFER_REQUEUE)))),
+            Some(Retained::Foreign { uid }) => return self.beside_retained_state(uid).await,
+            None => {}
+        }
         self.decide(&history, state).await
     }
 

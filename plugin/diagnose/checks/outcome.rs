@@ -25,14 +25,14 @@ fn limit(facts: &Facts) -> FailedLimit {
 }
 
 /// Whether the next attempt waits for its backoff.
-pub(super) fn in_backoff(facts: &Facts) -> bool {
+pub(crate) fn in_backoff(facts: &Facts) -> bool {
     let op = next_op(facts);
     let run = facts.with_history(|history| history.failures(op));
     backoff::remaining(limit(facts), run, facts.now).is_some()
 }
 
 /// The newest apply or destroy failed, or cannot be started at all.
-pub(in super::super) fn failed(facts: &Facts) -> Option<Finding> {
+pub(crate) fn failed(facts: &Facts) -> Option<Finding> {
     let condition = not_true(facts, ConditionType::ApplyJobSucceeded)?;
     if let Some(row) = rows::row(ConditionType::ApplyJobSucceeded, &condition.reason) {
         return Some(from_row(facts, row, condition));
@@ -149,7 +149,7 @@ fn newest_failure(facts: &Facts, op: Op) -> Option<String> {
 }
 
 /// What is odd about the newest runs: one that refused its inputs, or several that were interrupted.
-pub(in super::super) fn warnings(facts: &Facts) -> Vec<Warning> {
+pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(run) = &facts.object.status.last_run
         && let Some(error) = &run.error
@@ -184,7 +184,7 @@ pub(in super::super) fn warnings(facts: &Facts) -> Vec<Warning> {
 }
 
 /// D17: nothing is due.
-pub(in super::super) fn idle(facts: &Facts) -> Finding {
+pub(crate) fn idle(facts: &Facts) -> Finding {
     let mut finding =
         Finding::new(facts, Verdict::Idle, "D17", "UpToDate", "nothing is due").then(Next::new(
             "Recheck",
