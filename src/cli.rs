@@ -11,14 +11,14 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::operator;
+use crate::operator::settings::{ManagerArgs, dashed_flag_names};
 use crate::plugin::completion::CompletionArgs;
 use crate::plugin::leases::LeasesArgs;
 use crate::plugin::version::VersionArgs;
 use crate::plugin::why::WhyArgs;
-use crate::operator::settings::{ManagerArgs, dashed_flag_names};
 use crate::plugin::{self, Error, Exit, GlobalArgs, Settings};
 use crate::runner::{self, RunnerArgs};
-use crate::operator;
 
 /// What follows every help text.
 const AFTER_HELP: &str = "Global flags such as --context and --namespace: kubectl captf options\n\
