@@ -19,7 +19,7 @@ build:
 dependencies:
 	hack/dependencies.sh
 
-image: dependencies
+image:
 	cargo build --release --target $(TARGET)
 	@echo $(STATIC)
 
@@ -41,4 +41,4 @@ bench:
 	hack/bench.sh
 
 generate:
-	UPDATE=1 cargo test --lib --test it -- generated
+	UPDATE=1 cargo test --test it -- api::manifests plugin::packaging

@@ -5,7 +5,7 @@
 # What cannot be installed (no root, no apt, no rustup) is named and the exit code is 3, too.
 set -euo pipefail
 
-target=x86_64-unknown-linux-musl
+target=$(uname -m)-unknown-linux-musl
 
 # Package and the file or program that proves it is there.
 packages=(

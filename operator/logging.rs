@@ -1,42 +1,95 @@
-//! The manager's log: structured lines on stderr (manager.md §7).
+//! The manager's log: one line per event on standard error, as klog writes it or as JSON
+//! (manager.md §7).
+//!
+//! What is logged never holds Secret data, variables, outputs or a kubeconfig; and of the libraries
+//! below only what cannot hold an answer of the API server is let through.
 
-use tracing_subscriber::filter::EnvFilter;
-use tracing_subscriber::fmt;
+mod format;
+
+use std::sync::OnceLock;
+
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use super::settings::{LogFormat, LoggingSettings};
+use format::{Json, Klog};
 
-/// Libraries that would log whole answers, Secrets among them, or every connection.
-const QUIET: &str = "kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn,h2=warn";
+/// Events of this target hold rendered inputs, without their values; they are written at verbosity 5.
+pub const RENDERED: &str = "captf::rendered";
+
+/// Switches the verbosity of the running process.
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// Installs the log of the process.
 ///
 /// # Errors
 /// When a log is installed already.
-pub fn install(settings: LoggingSettings) -> Result<(), tracing_subscriber::util::TryInitError> {
-    use tracing_subscriber::util::SubscriberInitExt as _;
-    let lines = fmt()
-        .with_env_filter(filter(settings.verbosity))
-        .with_writer(std::io::stderr)
-        .with_target(false);
+pub fn install(settings: LoggingSettings) -> Result<(), TryInitError> {
+    let (filter, handle) = reload::Layer::new(filter(settings.verbosity));
+    let subscriber = tracing_subscriber::registry().with(filter);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     match settings.format {
-        LogFormat::Text => lines.with_ansi(false).finish().try_init(),
-        LogFormat::Json => lines
-            .json()
-            .flatten_event(true)
-            .with_current_span(true)
-            .finish()
-            .try_init(),
+        LogFormat::Text => subscriber
+            .with(lines.fmt_fields(format::Fields).event_format(Klog))
+            .try_init()?,
+        LogFormat::Json => subscriber
+            .with(lines.fmt_fields(format::Fields).event_format(Json))
+            .try_init()?,
+    }
+    // The first log of the process is the one that stays.
+    let _ = FILTER.set(handle);
+    Ok(())
+}
+
+/// Changes the verbosity of the running process; without an installed log it changes nothing.
+pub fn set_verbosity(verbosity: u32) {
+    if let Some(handle) = FILTER.get() {
+        match handle.reload(filter(verbosity)) {
+            Ok(()) => tracing::info!(verbosity, "the verbosity of the log was changed"),
+            Err(error) => {
+                tracing::warn!(error = %error, "the verbosity of the log could not be changed")
+            }
+        }
     }
 }
 
-/// klog's verbosity as levels: 0 and 1 keep warnings and errors, 2 and 3 the normal flow, 4 debugging,
-/// 6 and above everything.
+/// What a verbosity lets through. Errors, warnings and what cannot be undone (info) always; from 2 the
+/// normal flow (debug), from 4 debugging (trace), from 5 rendered inputs. Of libraries warnings, from 6
+/// more; of kube's client never more than errors, because it warns with whole answers in the text.
 fn filter(verbosity: u32) -> EnvFilter {
-    let level = match verbosity {
-        0 | 1 => "warn",
-        2 | 3 => "info",
-        4 | 5 => "debug",
+    let ours = match verbosity {
+        0 | 1 => "info",
+        2 | 3 => "debug",
         _ => "trace",
     };
-    EnvFilter::new(format!("{level},{QUIET}"))
+    let rendered = if verbosity >= 5 { "trace" } else { "off" };
+    let libraries = if verbosity >= 6 { "debug" } else { "warn" };
+    EnvFilter::new(format!(
+        "{libraries},captf={ours},{RENDERED}={rendered},kube_client=error"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(0, "warn,captf=info,captf::rendered=off,kube_client=error")]
+    #[case(2, "warn,captf=debug,captf::rendered=off,kube_client=error")]
+    #[case(4, "warn,captf=trace,captf::rendered=off,kube_client=error")]
+    #[case(5, "warn,captf=trace,captf::rendered=trace,kube_client=error")]
+    #[case(9, "debug,captf=trace,captf::rendered=trace,kube_client=error")]
+    fn verbosity_decides_what_is_written(#[case] verbosity: u32, #[case] directives: &str) {
+        let sorted = |text: &str| {
+            let mut parts: Vec<String> = text.split(',').map(str::to_owned).collect();
+            parts.sort();
+            parts
+        };
+        assert_eq!(sorted(&filter(verbosity).to_string()), sorted(directives));
+    }
 }

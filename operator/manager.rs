@@ -1,11 +1,13 @@
 //! The manager process: from its flags to a clean stop (manager.md §1, §8).
 
-use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::ObjectMeta;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -13,15 +15,15 @@ use tokio::time::timeout;
 use super::cache::{Caches, Wake};
 use super::context::{Context, Options};
 use super::controller::{self, CLUSTER_CONTROLLER};
-use super::election::{self, Elector, Leadership};
+use super::election::{self, Elector, Leadership, Term};
 use super::events::{Events, Publisher};
 use super::leases::Leases;
 use super::metrics::{self, BuildInfo, Metrics};
 use super::queue::WorkQueue;
-use super::settings::{InvalidFlags, ManagerArgs, Settings};
+use super::settings::{InvalidFlags, ManagerArgs, Settings, VersionRequest};
 use super::start::Starter;
 use super::state::StateReader;
-use super::{health, logging, watch};
+use super::{health, logging, skew, watch};
 use crate::client::{Access, Clock, ConnectError, connect};
 use crate::names::ObjectKey;
 
@@ -62,11 +64,24 @@ pub enum ManagerError {
         "the leader election was lost: {0}; this process ends so that it cannot act beside another leader"
     )]
     LeadershipLost(String),
+    /// A watch or a server ended, which runs as long as the process.
+    #[error(
+        "a background task ended unexpectedly: {0}; this process ends so that it does not work on with old data"
+    )]
+    Background(String),
 }
 
 /// Runs `kubectl-captf manager`.
 #[must_use]
 pub fn main(args: ManagerArgs) -> ExitCode {
+    if let Some(request) = args.version_request() {
+        return print_version(
+            request,
+            &args
+                .reported_version()
+                .unwrap_or_else(|| crate::VERSION.to_owned()),
+        );
+    }
     if let Err(error) = args.logging().map(logging::install) {
         return fail(&error.into());
     }
@@ -81,7 +96,10 @@ pub fn main(args: ManagerArgs) -> ExitCode {
         tracing::warn!("{warning}");
     }
     tracing::info!(
-        version = crate::VERSION,
+        version = settings
+            .reported_version
+            .as_deref()
+            .unwrap_or(crate::VERSION),
         commit = crate::COMMIT,
         contract = crate::inputs::CONTRACT_VERSION,
         "starting"
@@ -94,6 +112,26 @@ pub fn main(args: ManagerArgs) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
+    }
+}
+
+/// One line, or all that is known about the build (manager.md §1).
+fn print_version(request: VersionRequest, version: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    let printed = match request {
+        VersionRequest::Line => writeln!(out, "manager {version}"),
+        VersionRequest::Raw => {
+            let build = BuildInfo {
+                version,
+                commit: crate::COMMIT,
+            };
+            writeln!(out, "{build:?}")
+        }
+    };
+    // Whoever asked and closed the pipe has what they wanted.
+    match printed {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
     }
 }
 
@@ -110,40 +148,52 @@ fn fail(error: &ManagerError) -> ExitCode {
 pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     let mut signals = Signals::new()?;
     let config = kube_config(&settings).await?;
+    let version = settings
+        .reported_version
+        .as_deref()
+        .unwrap_or(crate::VERSION);
     let metrics = Metrics::new(BuildInfo {
-        version: crate::VERSION,
+        version,
         commit: crate::COMMIT,
     });
     let clock = Clock::system();
     metrics.track_clock(clock.clone());
-    let host = config
-        .cluster_url
-        .authority()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let client = metrics::counted(connect(&config, &clock)?, &metrics, &host);
-    let access = Access::new(client, clock.clone(), REQUEST_LIMIT);
+    let candidate = candidate(&settings, &config, &clock)?;
+    let term = candidate
+        .as_ref()
+        .map_or_else(Term::unlimited, Elector::term);
+    let Clients {
+        passes: access,
+        reviews,
+        watches,
+    } = clients(&config, &clock, &metrics, &term)?;
 
     let queue: WorkQueue<ObjectKey> = WorkQueue::new(metrics.queue(CLUSTER_CONTROLLER));
     let caches = Caches::new(settings.scope.clone());
     let wake: Arc<dyn Wake> = Arc::new(queue.clone());
     let counted = Arc::clone(&caches);
     metrics.track_active_jobs(move || counted.active_jobs());
-    let watching = connect(&watch::client_config(config.clone()), &clock)?;
-    let mut background = caches.watch(&watching, &wake);
-    health::serve(&settings, &metrics, &access, &mut background).await?;
+    let mut background = caches.watch(&watches, &wake);
+    health::serve(&settings, &metrics, &reviews, &mut background).await?;
 
     let (events, publisher) = Events::start(access.clone(), instance());
     let context = context(&settings, access, &caches, events, metrics.clone());
     let leadership = tokio::select! {
-        leadership = lead(&settings, &config, &clock) => leadership?,
+        leadership = lead(candidate) => leadership,
         () = signals.stop() => return Ok(()),
+        ended = ended(&mut background) => return Err(ended),
     };
     tokio::select! {
         () = caches.synced() => {}
         () = signals.stop() => return Ok(()),
         lost = leadership.lost() => return Err(ManagerError::LeadershipLost(lost)),
+        ended = ended(&mut background) => return Err(ended),
     }
+    let skew = tokio::spawn(skew::watch(
+        clock,
+        context.events.clone(),
+        settings.pod_namespace.clone().map(own_pod),
+    ));
     background.spawn(Arc::clone(&caches).resync(settings.sync_period, Arc::clone(&wake)));
     let workers = settings.concurrency.cluster.get();
     tracing::info!(controller = CLUSTER_CONTROLLER, workers, "starting workers");
@@ -157,7 +207,9 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     tokio::select! {
         () = signals.stop() => {}
         lost = leadership.lost() => return Err(ManagerError::LeadershipLost(lost)),
+        ended = ended(&mut background) => return Err(ended),
     }
+    skew.abort();
     stop(&mut signals, &queue, passes, publisher, leadership).await;
     Ok(())
 }
@@ -192,18 +244,70 @@ async fn stop(
     }
 }
 
-async fn lead(
+/// Ways to the API server, each request counted.
+struct Clients {
+    /// For passes: sends writes only while this process leads.
+    passes: Access,
+    /// Asks who may read metrics, leading or not.
+    reviews: Access,
+    /// For watches: notices a connection that fell silent.
+    watches: kube::Client,
+}
+
+fn clients(
+    config: &kube::Config,
+    clock: &Clock,
+    metrics: &Metrics,
+    term: &Term,
+) -> Result<Clients, ConnectError> {
+    let host = config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let client = metrics::counted(connect(config, clock)?, metrics, &host);
+    let watches = connect(&watch::client_config(config.clone()), clock)?;
+    Ok(Clients {
+        passes: Access::new(
+            election::fenced(client.clone(), term),
+            clock.clone(),
+            REQUEST_LIMIT,
+        ),
+        reviews: Access::new(client, clock.clone(), REQUEST_LIMIT),
+        watches: metrics::counted(watches, metrics, &host),
+    })
+}
+
+/// The candidate of the election, unless there is none.
+fn candidate(
     settings: &Settings,
     config: &kube::Config,
     clock: &Clock,
-) -> Result<Leadership, ManagerError> {
+) -> Result<Option<Elector>, ManagerError> {
     let Some(election) = settings.election else {
-        return Ok(Leadership::unchallenged());
+        return Ok(None);
     };
     let namespace = election::namespace(settings.pod_namespace.as_deref());
+    // A client of its own: a stuck pass must not keep the leader from renewing.
     let elector = Elector::new(connect(config, clock)?, &namespace, election);
     tracing::info!(identity = elector.identity(), namespace, "waiting to lead");
-    Ok(elector.lead().await)
+    Ok(Some(elector))
+}
+
+async fn lead(candidate: Option<Elector>) -> Leadership {
+    match candidate {
+        Some(elector) => elector.lead().await,
+        None => Leadership::unchallenged(),
+    }
+}
+
+/// Waits until a task ends that must run as long as the process: it panicked.
+async fn ended(background: &mut JoinSet<()>) -> ManagerError {
+    match background.join_next().await {
+        Some(Err(error)) => ManagerError::Background(error.to_string()),
+        Some(Ok(())) => ManagerError::Background("it returned".to_owned()),
+        None => std::future::pending().await,
+    }
 }
 
 fn context(
@@ -214,9 +318,6 @@ fn context(
     metrics: Metrics,
 ) -> Context {
     let leases = Leases::new(access.clone());
-    let limit = |limit: Option<std::num::NonZeroU32>| {
-        limit.map_or(0, |limit| i32::try_from(limit.get()).unwrap_or(i32::MAX))
-    };
     Context {
         starter: Starter::new(access.clone(), leases.clone()),
         leases,
@@ -229,8 +330,8 @@ fn context(
             runner_image: settings.runner.image.clone(),
             runner_events: settings.runner.events,
             cluster_operation_gate: settings.cluster_operation_gate,
-            max_active_jobs: limit(settings.job_limits.global),
-            cluster_max_active_jobs: limit(settings.job_limits.per_cluster),
+            max_active_jobs: settings.job_limits.global,
+            cluster_max_active_jobs: settings.job_limits.per_cluster,
         }),
     }
 }
@@ -261,6 +362,19 @@ fn instance() -> String {
         .nodename()
         .to_string_lossy()
         .into_owned()
+}
+
+/// The pod this process runs in: its host name is the pod's name.
+fn own_pod(namespace: String) -> Pod {
+    let metadata = ObjectMeta {
+        name: Some(instance()),
+        namespace: Some(namespace),
+        ..ObjectMeta::default()
+    };
+    Pod {
+        metadata,
+        ..Pod::default()
+    }
 }
 
 /// The signals that stop the process.

@@ -9,13 +9,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::operator;
+use crate::operator::settings::{ManagerArgs, dashed_flag_names};
 use crate::plugin::completion::CompletionArgs;
 use crate::plugin::leases::LeasesArgs;
 use crate::plugin::version::VersionArgs;
 use crate::plugin::why::WhyArgs;
 use crate::plugin::{self, Error, Exit, GlobalArgs, Settings};
+use crate::runner::{self, RunnerArgs};
 
 /// What follows every help text.
 const AFTER_HELP: &str = "Global flags such as --context and --namespace: kubectl captf options\n\
@@ -80,6 +83,10 @@ Examples:
 
 /// Which life is meant.
 enum Entry {
+    /// The operator, with the arguments after `manager`.
+    Manager(Vec<OsString>),
+    /// The process in a Job's pod, with the arguments after `runner`.
+    Runner(Vec<OsString>),
     /// A command for a person.
     Plugin {
         /// The name in help texts.
@@ -114,6 +121,10 @@ impl Entry {
                 };
                 Self::Complete(words(args.get(after..).unwrap_or_default()))
             }
+            ("manager", _) => Self::Manager(args),
+            ("runner", _) => Self::Runner(args),
+            (_, "manager") => Self::Manager(args.into_iter().skip(1).collect()),
+            (_, "runner") => Self::Runner(args.into_iter().skip(1).collect()),
             _ => Self::Plugin {
                 program: if name.starts_with("kubectl-") {
                     "kubectl captf".to_owned()
@@ -144,8 +155,26 @@ pub fn main() -> ExitCode {
     // TLS needs a provider before the first client; a second installation changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match Entry::of(std::env::args_os().collect()) {
+        Entry::Manager(args) => manager(args),
+        Entry::Runner(args) => runner::main(RunnerArgs::new(args)),
         Entry::Complete(words) => finish(plugin::complete(&Cli::command(), &words)),
         Entry::Plugin { program, args } => finish(plugin_command(&program, args)),
+    }
+}
+
+/// The operator. Its flags are spelled with `-` or `_`, and `--version` means more than clap's.
+fn manager(args: Vec<OsString>) -> ExitCode {
+    let typed = std::iter::once(OsString::from("manager")).chain(dashed_flag_names(args));
+    let matches = ManagerArgs::augment_args(clap::Command::new("manager"))
+        .about("Runs the operator")
+        .try_get_matches_from(typed);
+    match matches.and_then(|matches| ManagerArgs::from_arg_matches(&matches)) {
+        Ok(args) => operator::manager::main(args),
+        Err(said) => {
+            // clap knows whether this is help for stdout or a complaint for stderr.
+            let _ = said.print();
+            ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(1))
+        }
     }
 }
 
@@ -302,7 +331,12 @@ mod tests {
         let called = |argv: &[&str]| match entry(argv) {
             Entry::Plugin { program, .. } => program,
             Entry::Complete(_) => "completion".into(),
+            Entry::Manager(_) => "manager".into(),
+            Entry::Runner(_) => "runner".into(),
         };
+        assert_eq!(called(&["/manager", "--leader-elect"]), "manager");
+        assert_eq!(called(&["/kubectl-captf", "manager"]), "manager");
+        assert_eq!(called(&["/captf/bin/runner", "run"]), "runner");
         assert_eq!(
             called(&["/usr/bin/kubectl-captf", "leases"]),
             "kubectl captf"
@@ -314,7 +348,7 @@ mod tests {
     fn the_completion_name_and_the_hidden_command_complete_the_same_words() {
         let asked = |argv: &[&str]| match entry(argv) {
             Entry::Complete(words) => words,
-            Entry::Plugin { .. } => vec!["plugin".into()],
+            _ => vec!["no completion".into()],
         };
         assert_eq!(
             asked(&["/usr/bin/kubectl_complete-captf", "why", ""]),

@@ -19,6 +19,15 @@ pub mod runner;
 pub mod state;
 pub mod text;
 
+/// The version of this build, as `vX.Y.Z`.
+pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
+/// The commit this build was made from, when the build was told.
+pub const COMMIT: &str = match option_env!("CAPTF_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown",
+};
+
 #[path = "../operator/mod.rs"]
 pub mod operator;
 #[path = "../plugin/mod.rs"]

@@ -8,7 +8,7 @@ use super::pass::{End, Pass, gate, seconds};
 use crate::api::conditions::{DeletionBlocked, State as _};
 use crate::api::keys::{finalizers, labels};
 use crate::api::{ApiKind, DeletionPolicy, GROUP, VERSION};
-use crate::decide::Life;
+use crate::decide::{Life, STATE_REQUEUE};
 use crate::events::EventData;
 use crate::lease::DEFER_REQUEUE;
 use crate::names::label_value;
@@ -112,6 +112,16 @@ impl Pass<'_> {
             self.object.uid()
         );
         self.release_all("InfrastructureRetained", note).await
+    }
+
+    /// The state of an earlier object is in the way: nothing runs, and a deletion lets go at once and
+    /// leaves its Secrets as they are (deletion.md §7).
+    pub(super) async fn beside_retained_state(&mut self, uid: &str) -> Result<End, PassError> {
+        if !self.object.deleting() {
+            return Ok(End::Requeue(Some(STATE_REQUEUE)));
+        }
+        let note = format!("the state retained from the object with uid {uid} stays as it is");
+        self.release_all("FinalizerRemoved", note).await
     }
 
     /// Plan key, leases, the share in the mirror, then the finalizer.

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::object::Working;
 use super::preamble::Ownership;
-use super::state::StateRead;
+use super::state::{Retained, StateRead};
 use super::{PassError, Requeue, measure, status};
 use crate::api::SourceStatus;
 use crate::api::capi::Cluster;
@@ -87,7 +87,7 @@ impl<'a> Pass<'a> {
             bookkeeping::read(&self.context.access, &self.context.caches, self.key(), &uid).await;
         let (read, outcome) = match read {
             Ok(read) => {
-                let outcome = self.flow(&read).await;
+                let outcome = Box::pin(self.flow(&read)).await;
                 (read, outcome)
             }
             Err(error) => (JobsRead::default(), Err(error.into())),
@@ -110,7 +110,7 @@ impl<'a> Pass<'a> {
         self.bookkeep(&history).await?;
         self.bookkept = true;
         if let Some(job) = history.active() {
-            if let Some(end) = self.watch_active(job).await? {
+            if let Some(end) = Box::pin(self.watch_active(job)).await? {
                 return Ok(end);
             }
         } else if self.cache_lags(&history).await? {
@@ -128,7 +128,12 @@ impl<'a> Pass<'a> {
             return Ok(end);
         }
         let state = self.read_state(&history).await?;
-        self.decide(&history, state).await
+        match &state.retained {
+            Some(Retained::Adopted) => return Ok(End::Requeue(Some(seconds(DEFER_REQUEUE)))),
+            Some(Retained::Foreign { uid }) => return self.beside_retained_state(uid).await,
+            None => {}
+        }
+        Box::pin(self.decide(&history, state)).await
     }
 
     async fn decide(
@@ -159,8 +164,7 @@ impl<'a> Pass<'a> {
             Action::DropFinalizer => self.drop_finalizer().await,
             Action::Retain => self.retain().await,
             Action::Start(run) => {
-                self.begin(run, &decision, history, &state, built, ready)
-                    .await
+                Box::pin(self.begin(run, &decision, history, &state, built, ready)).await
             }
         }
     }

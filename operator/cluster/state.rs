@@ -3,22 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use super::PassError;
 use super::inputs::{self, endpoint};
 use super::pass::Pass;
 use crate::api::conditions::{
     self, ConditionType, InfrastructureHealthy, OutputsValid, State as _, StateReadable, Verdict,
 };
-use crate::api::keys::annotations;
+use crate::api::keys::{annotations, labels};
 use crate::api::{ApiEndpoint, Initialization};
 use crate::decide::{
-    Approvals, BlockedApply, Decision, Input, InputsView, Schedule, StateView, inputs_applied,
-    reconciling,
+    Approvals, BlockedApply, Decision, Input, InputsView, Life, Schedule, StateView,
+    inputs_applied, reconciling,
 };
 use crate::events::EventData;
 use crate::inputs::{EndpointSource, endpoint_available, endpoint_write_back};
 use crate::jobs::history::{ApplyRecords, History};
 use crate::names::{InputsHash, Op};
+use crate::operator::secrets::adopt_retained;
+use crate::operator::secrets::records::Record;
 use crate::operator::state::{self as state_ops, JudgedLock, Observed};
 use crate::outputs::{
     ClusterOutputs, endpoint_verdict, health_verdict, is_provisioned, outputs_verdict,
@@ -34,6 +38,20 @@ pub(super) struct StateRead {
     pub(super) exists: bool,
     /// The state lock, when somebody holds it.
     pub(super) lock: Option<JudgedLock>,
+    /// What was found of an earlier object's Retain; then nothing else of this says anything.
+    pub(super) retained: Option<Retained>,
+}
+
+/// State that an earlier object of the same name left behind.
+#[derive(Debug)]
+pub(super) enum Retained {
+    /// It is this object's from now on; the next pass reads it.
+    Adopted,
+    /// It is not this object's to use.
+    Foreign {
+        /// Uid of the earlier object.
+        uid: String,
+    },
 }
 
 impl StateRead {
@@ -42,6 +60,14 @@ impl StateRead {
             view,
             exists,
             lock: None,
+            retained: None,
+        }
+    }
+
+    fn retained(retained: Retained) -> Self {
+        Self {
+            retained: Some(retained),
+            ..Self::new(StateView::Held, true)
         }
     }
 }
@@ -68,6 +94,9 @@ impl Pass<'_> {
             self.object.set(verdict, self.now);
             return Ok(StateRead::new(StateView::Held, true));
         }
+        if let Some(retained) = self.retained(&read).await? {
+            return Ok(retained);
+        }
         match read {
             state_ops::StateRead::None => self.without_state().await,
             state_ops::StateRead::Unreadable(problem) => {
@@ -78,13 +107,63 @@ impl Pass<'_> {
         }
     }
 
+    /// State or records that an earlier object of this name left behind with Retain: nothing of them is
+    /// used until the object says `spec.adoptRetainedState`, and a deletion leaves them as they are
+    /// (deletion.md §7). Labels with the object's own uid are those of a Retain that was withdrawn.
+    async fn retained(
+        &mut self,
+        read: &state_ops::StateRead,
+    ) -> Result<Option<StateRead>, PassError> {
+        let chunks = match read {
+            state_ops::StateRead::State(state) => state.chunks.as_slice(),
+            state_ops::StateRead::None | state_ops::StateRead::Unreadable(_) => &[],
+        };
+        let records = [&self.records.attempt, &self.records.applied];
+        let kept = records
+            .into_iter()
+            .flatten()
+            .map(Record::meta)
+            .chain(chunks);
+        let of = |meta: &ObjectMeta| {
+            let labels = meta.labels.as_ref()?;
+            labels.get(labels::RETAINED_FROM_UID).cloned()
+        };
+        let Some(uid) = kept.filter_map(of).next() else {
+            return Ok(None);
+        };
+        let own = uid == self.owner.uid && self.life() != Life::Retaining;
+        let adopts = self.object.next.spec.workspace.adopt_retained_state == Some(true);
+        if own || adopts {
+            let count = adopt_retained(&self.context.access, &self.owner).await?;
+            if !own {
+                let note =
+                    format!("took over {count} Secrets that the object with uid {uid} left behind");
+                self.events
+                    .push(EventData::normal("RetainedStateAdopted", note));
+            }
+            return Ok(Some(StateRead::retained(Retained::Adopted)));
+        }
+        if self.life() == Life::Retaining && uid == self.owner.uid {
+            return Ok(None);
+        }
+        self.object.set(
+            StateReadable::RetainedStateFound.with(format!(
+                "an earlier object of this name with uid {uid} left its state behind: set \
+                 spec.adoptRetainedState: true to take it over, or delete the Secrets labelled {}={uid}",
+                labels::RETAINED_FROM_UID
+            )),
+            self.now,
+        );
+        Ok(Some(StateRead::retained(Retained::Foreign { uid })))
+    }
+
     /// No state Secret: never applied, lost, or nobody knows (state-secrets.md §7).
     async fn without_state(&mut self) -> Result<StateRead, PassError> {
         let applied = self.object.reported().is_provisioned() || self.records.prove_an_apply();
         let held = if applied {
             Some(StateReadable::StateLost.with(
-                "the object applied before and its state Secret is gone: restore a backup with the annotation \
-                 captf.io/restore-state, or set spec.deletionPolicy: Retain to let the object go",
+                "the object applied before and its state Secret is gone: put the Secret back from a copy, or set \
+                 spec.deletionPolicy: Retain to let the object go",
             ))
         } else {
             self.unknown_outcome().await?
@@ -249,7 +328,7 @@ impl Pass<'_> {
             });
             self.events.push(EventData::normal(
                 "Provisioned",
-                "the infrastructure is provisioned".to_owned(),
+                "the infrastructure is provisioned",
             ));
         }
         let own = endpoint(self.object.next.spec.control_plane_endpoint.as_ref());
@@ -360,8 +439,7 @@ impl Pass<'_> {
             && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await?
         {
             let note = "removed a stale state lock: its holder ended, and without a state no Job could unlock it";
-            self.events
-                .push(EventData::warning("ForceUnlocked", note.to_owned()));
+            self.events.push(EventData::warning("ForceUnlocked", note));
             return Ok(());
         }
         state.lock = Some(lock);

@@ -123,7 +123,10 @@ mod tests {
 
     fn state(output_bytes: usize) -> Arc<State> {
         let value = format!("\"{}\"", "x".repeat(output_bytes.saturating_sub(3)));
-        let output = Output::new(RawValue::from_string(value).unwrap());
+        let output = Output {
+            value: RawValue::from_string(value).unwrap(),
+            sensitive: false,
+        };
         Arc::new(State {
             serial: 1,
             lineage: "l".to_owned(),

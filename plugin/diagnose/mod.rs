@@ -10,6 +10,8 @@ pub(crate) mod gather;
 pub(crate) mod render;
 pub(crate) mod report;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 pub(crate) use verdict::diagnose;

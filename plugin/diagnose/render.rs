@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::report::{Action, LeaseLink, Next, Node, PodLink, Verdict, WhyReport};
 use crate::names::Kind;
 use crate::plugin::colour::{Colour, Tone, printable};
-use crate::plugin::report::JobReport;
+use crate::plugin::report::{JobReport, Unknown};
 use crate::plugin::time;
 
 /// How to draw.
@@ -28,6 +28,9 @@ pub(crate) fn text(report: &WhyReport, style: Style) -> String {
             lines.extend(link(report, node, style, now));
         }
     }
+    if report.verdict == Verdict::Unknown {
+        lines.extend(report.metadata.unknowns.iter().map(missing));
+    }
     if !report.next.is_empty() {
         lines.push(String::new());
         lines.push("Next".into());
@@ -40,6 +43,20 @@ pub(crate) fn text(report: &WhyReport, style: Style) -> String {
     }
     lines.extend(to_do(report, style));
     lines.join("\n") + "\n"
+}
+
+/// A read that would have answered: `missing: get jobs in namespace team-b`.
+fn missing(unknown: &Unknown) -> String {
+    let place = unknown
+        .namespace
+        .as_ref()
+        .map(|namespace| format!(" in namespace {namespace}"));
+    printable(&format!(
+        "missing: {} {}{}",
+        unknown.verb,
+        unknown.resource,
+        place.unwrap_or_default()
+    ))
 }
 
 /// Idle needs no chain.

@@ -1,6 +1,8 @@
 //! `kubectl captf leases`: run and cluster leases, their state, and when they are free (cli.md §6).
 
 mod gather;
+mod holders;
+mod owners;
 mod render;
 
 use std::time::Duration;

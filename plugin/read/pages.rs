@@ -20,8 +20,8 @@ use crate::plugin::error::Error;
 struct Page<T> {
     #[serde(default)]
     metadata: ListMeta,
-    #[serde(default = "Vec::new")]
-    items: Vec<T>,
+    /// An empty list of metadata is written as `null`.
+    items: Option<Vec<T>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -125,7 +125,7 @@ async fn walk<T: DeserializeOwned>(
                 ask(server, request, next, form)
             })
         });
-        each(page.items);
+        each(page.items.unwrap_or_default());
     }
     Ok(())
 }

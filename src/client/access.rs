@@ -184,7 +184,9 @@ impl Access {
         let mut params = selection.clone().limit(PAGE);
         let mut found = Vec::new();
         loop {
-            let page = self.call("list", object, api.list_metadata(&params)).await?;
+            let page = self
+                .call("list", object, api.list_metadata(&params))
+                .await?;
             found.extend(page.items.into_iter().map(|item| item.metadata));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),

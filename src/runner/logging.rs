@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use super::args::go_bool;
 use super::duration;
@@ -201,9 +201,11 @@ fn is_quantity(text: &str) -> bool {
 impl Logging {
     /// Starts the log. Where the process has one already, that one stays.
     pub(super) fn start(self) {
+        // Libraries tell errors only: the client's warnings quote whole answers.
+        let filter = EnvFilter::new(format!("error,captf={}", self.level));
         let builder = tracing_subscriber::fmt()
             .with_writer(std::io::stderr)
-            .with_max_level(self.level)
+            .with_env_filter(filter)
             .with_target(false);
         let started = match self.format {
             Format::Text => builder.with_ansi(false).try_init(),

@@ -12,13 +12,13 @@ pub enum StateProblem {
     /// The Secrets do not form one state; may pass while a Job writes them.
     #[error(
         "the state Secrets do not form one state: {0}; if a Job writes them just now this passes, \
-         otherwise restore a backup (captf.io/restore-state) or put the Secret back"
+         otherwise put the Secret back from a copy"
     )]
     Inconsistent(Inconsistency),
     /// The content cannot be decoded.
     #[error(
-        "the state in Secret {secret} cannot be decoded: {corruption}; restore a backup taken \
-         before (captf.io/restore-state)"
+        "the state in Secret {secret} cannot be decoded: {corruption}; put the Secret back \
+         from a copy taken before"
     )]
     Corrupt {
         /// The base state Secret.
@@ -29,7 +29,7 @@ pub enum StateProblem {
     /// The state was written in a format that is not known.
     #[error(
         "the state in Secret {secret} has format version {version}, and only version 4 can be read: \
-         use a runtime that writes it, or restore a backup (captf.io/restore-state)"
+         use a runtime that writes it, or put the Secret back from a copy"
     )]
     Unsupported {
         /// The base state Secret.

@@ -30,6 +30,9 @@ use tokio::task::JoinSet;
 use crate::testbed::fault::{Fault, Faults};
 use crate::testbed::{Bed, World, wait};
 
+/// The runner's image where no pod ever runs.
+const RUNNER_IMAGE: &str = "registry.example.com/captf:v1";
+
 /// How an operator differs from the usual one.
 pub(crate) struct Setup {
     /// What its requests meet.
@@ -40,6 +43,8 @@ pub(crate) struct Setup {
     pub(crate) gate: bool,
     /// How long one request may take, a halt of the test included.
     pub(crate) limit: Duration,
+    /// Where its Jobs get the runner from.
+    pub(crate) runner_image: String,
     /// Its clock, for faults that let time pass.
     pub(crate) clock: Clock,
     /// Whether the answers' dates correct its clock.
@@ -53,6 +58,7 @@ impl Default for Setup {
             watches: Faults::none(),
             gate: true,
             limit: Duration::from_secs(10),
+            runner_image: RUNNER_IMAGE.to_owned(),
             clock: Clock::system(),
             corrected: true,
         }
@@ -118,6 +124,15 @@ impl Operator {
         Self::set_up(bed, world, Setup::default()).await
     }
 
+    /// An operator on a node, whose Jobs get the runner from this image.
+    pub(crate) async fn on_node(bed: &Bed, world: &World, runner_image: &str) -> Self {
+        let setup = Setup {
+            runner_image: runner_image.to_owned(),
+            ..Setup::default()
+        };
+        Self::set_up(bed, world, setup).await
+    }
+
     /// An operator whose requests (not its watches) meet `faults`.
     pub(crate) async fn faulty(bed: &Bed, world: &World, faults: &Faults) -> Self {
         Self::set_up(bed, world, Setup::meeting(faults)).await
@@ -169,7 +184,7 @@ impl Operator {
             events,
             metrics: Arc::new(metrics.clone()),
             options: Arc::new(Options {
-                runner_image: "registry.example.com/captf:v1".to_owned(),
+                runner_image: setup.runner_image,
                 runner_events: true,
                 cluster_operation_gate: setup.gate,
                 max_active_jobs: 200,

@@ -4,4 +4,5 @@ mod api;
 pub(crate) mod cut;
 pub(crate) mod hand;
 pub(crate) mod harness;
+mod node;
 pub(crate) mod sight;

@@ -8,8 +8,6 @@ use serde::Deserialize;
 use super::bed::Bed;
 use super::programs::{last_line_of, repository};
 
-const TARGET: &str = "x86_64-unknown-linux-musl";
-
 /// References as pods use them.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Images {
@@ -44,6 +42,7 @@ fn static_binary() -> Result<PathBuf, String> {
     if let Some(binary) = std::env::var_os("CAPTF_STATIC_BINARY") {
         return Ok(binary.into());
     }
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let status = Command::new(env!("CARGO"))
         .current_dir(repository())
         .args([
@@ -53,14 +52,14 @@ fn static_binary() -> Result<PathBuf, String> {
             "--bin",
             "kubectl-captf",
             "--target",
-            TARGET,
+            &target,
         ])
         // Debug information would not fit into the runner's memory limit.
         .args(["--config", "profile.dev.strip=\"symbols\""])
         .status();
     match status {
         Ok(status) if status.success() => {
-            Ok(target_folder().join(TARGET).join("debug/kubectl-captf"))
+            Ok(target_folder().join(target).join("debug/kubectl-captf"))
         }
         other => Err(format!("the static binary did not build: {other:?}")),
     }

@@ -44,7 +44,7 @@ hash_of_file() {
 }
 
 build() {
-  # One layer per image stays readable for every runtime; storage of its own is thrown away afterwards.
+  # Storage of its own, thrown away afterwards: nothing of this is left among the user's images.
   buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs build --isolation chroot --quiet "$@" >/dev/null
 }
 
@@ -114,12 +114,12 @@ line=
 for role in cluster machine machinepool; do
   tag=$(printf '%s\n' "$base" "$(hash "$examples/$role")" | sha256sum | cut -c1-12)
   image "noop-$role" "$tag" build_module
-  line+="\"$role\": \"captf/noop-$role:$tag\", "
+  line+="\"$role\":\"captf/noop-$role:$tag\","
 done
 if [ -n "$binary" ]; then
   tag=$(hash_of_file "$binary")
   image manager "$tag" build_manager
-  line+="\"manager\": \"captf/manager:$tag\", "
+  line+="\"manager\":\"captf/manager:$tag\","
 fi
 find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime +"$keep_days" -exec rm -rf {} +
-echo "{${line%, }}"
+echo "{${line%,}}"

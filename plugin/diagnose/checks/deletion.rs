@@ -8,7 +8,7 @@ use crate::plugin::diagnose::report::{Action, By, Next, Verdict};
 use crate::plugin::diagnose::rows;
 
 /// The first reason why the object is still there.
-pub(in super::super) fn deleting(facts: &Facts) -> Option<Finding> {
+pub(crate) fn deleting(facts: &Facts) -> Option<Finding> {
     facts.object.metadata.deletion_timestamp?;
     dependents(facts)
         .or_else(|| job::running(facts))

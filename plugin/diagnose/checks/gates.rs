@@ -10,7 +10,7 @@ use crate::plugin::diagnose::rows;
 use crate::plugin::evaluate::Fact;
 
 /// The object is paused, by itself, by its Cluster, or by a move (D14, D15, D151).
-pub(in super::super) fn paused(facts: &Facts) -> Option<Finding> {
+pub(crate) fn paused(facts: &Facts) -> Option<Finding> {
     let meta = facts.object.metadata.object_meta();
     let cluster = facts.cluster.found();
     let by = owner::paused(&meta, cluster.is_some_and(|cluster| cluster.spec.paused));
@@ -74,7 +74,7 @@ pub(in super::super) fn paused(facts: &Facts) -> Option<Finding> {
 }
 
 /// A restore that was asked for and cannot be done (D93, D94).
-pub(in super::super) fn restore(facts: &Facts) -> Option<Finding> {
+pub(crate) fn restore(facts: &Facts) -> Option<Finding> {
     let condition = facts.condition(ConditionType::RestoreJobSucceeded)?;
     let row = rows::row(ConditionType::RestoreJobSucceeded, &condition.reason)?;
     (condition.status == "False").then(|| from_row(facts, row, condition))
@@ -82,7 +82,7 @@ pub(in super::super) fn restore(facts: &Facts) -> Option<Finding> {
 
 /// Owner and variables (D18 to D27). The owner is judged anew by the operator's rule, so an answer
 /// never repeats what the Cluster has settled meanwhile.
-pub(in super::super) fn dependencies(facts: &Facts) -> Option<Finding> {
+pub(crate) fn dependencies(facts: &Facts) -> Option<Finding> {
     let condition = not_true(facts, ConditionType::DependenciesReady)?;
     let finding = match rows::row(ConditionType::DependenciesReady, &condition.reason) {
         Some(row) => from_row(facts, row, condition),
@@ -122,7 +122,7 @@ fn settled(facts: &Facts, condition: &crate::plugin::read::wire::Condition) -> F
 }
 
 /// Identity, mirror and runner identity; the first that is not True wins (D28 to D36).
-pub(in super::super) fn credentials(facts: &Facts) -> Option<Finding> {
+pub(crate) fn credentials(facts: &Facts) -> Option<Finding> {
     let kinds = [
         ConditionType::IdentityAllowed,
         ConditionType::CredentialsMirrored,
@@ -138,7 +138,7 @@ pub(in super::super) fn credentials(facts: &Facts) -> Option<Finding> {
 }
 
 /// Outputs and endpoint of what was applied (D96 to D107).
-pub(in super::super) fn outputs(facts: &Facts) -> Option<Finding> {
+pub(crate) fn outputs(facts: &Facts) -> Option<Finding> {
     [
         ConditionType::OutputsValid,
         ConditionType::EndpointAvailable,

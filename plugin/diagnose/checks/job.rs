@@ -22,7 +22,7 @@ const STUCK_SECONDS: i64 = 60;
 const CONFIG_SECONDS: i64 = 120;
 
 /// The object's Job runs, or a pod of its Job still stops.
-pub(in super::super) fn running(facts: &Facts) -> Option<Finding> {
+pub(crate) fn running(facts: &Facts) -> Option<Finding> {
     active(facts).or_else(|| stopping(facts))
 }
 
@@ -107,7 +107,7 @@ fn active(facts: &Facts) -> Option<Finding> {
 }
 
 /// When the Job is stopped, when its pod is expected to end, and when its lease is free at the latest.
-pub(super) fn bounds(facts: &Facts, finding: Finding, job: &str, holder: &HolderFacts) -> Finding {
+pub(crate) fn bounds(facts: &Facts, finding: Finding, job: &str, holder: &HolderFacts) -> Finding {
     let mut finding = finding;
     if let Some(deadline) = holder.deadline().filter(|deadline| *deadline > facts.now) {
         finding = finding
@@ -472,7 +472,7 @@ fn lacks_secret(facts: &Facts, job: &str) -> bool {
 }
 
 /// A link about a pod.
-pub(super) fn pod_link(
+pub(crate) fn pod_link(
     facts: &Facts,
     row: &'static str,
     code: &str,

@@ -17,7 +17,7 @@ const NEW_LEADER_SECONDS: i64 = 60;
 
 /// Nobody reconciles the object: the election Lease ran out, no condition was ever set, or its
 /// newest generation is not seen.
-pub(in super::super) fn unreconciled(facts: &Facts) -> Option<Finding> {
+pub(crate) fn unreconciled(facts: &Facts) -> Option<Finding> {
     not_leading(facts)
         .or_else(|| never_seen(facts))
         .or_else(|| not_seen_again(facts))
@@ -49,8 +49,8 @@ fn not_leading(facts: &Facts) -> Option<Finding> {
             "no manager leads: the election Lease has run out",
         ),
     };
-    let logs = "kubectl logs -n captf-system -l control-plane=captf-controller-manager --tail=50";
-    let pods = "kubectl get pods -n captf-system -l control-plane=captf-controller-manager";
+    let logs = "kubectl logs -n captf-system -l control-plane=controller-manager --tail=50";
+    let pods = "kubectl get pods -n captf-system -l control-plane=controller-manager";
     Some(
         Finding::new(facts, Verdict::Unreconciled, row, code, summary)
             .then(Next::new(
@@ -132,7 +132,7 @@ fn not_seen_again(facts: &Facts) -> Option<Finding> {
             ))
             .action(
                 Action::required("Look", "look at the manager's pods").command(
-                    "kubectl get pods -n captf-system -l control-plane=captf-controller-manager",
+                    "kubectl get pods -n captf-system -l control-plane=controller-manager",
                 ),
             ),
     )
@@ -157,7 +157,7 @@ fn lapsed(facts: &Facts) -> Option<Finding> {
         .then(recheck(short(facts), 30))
         .action(
             Action::required("Look", "look at the manager's pods").command(
-                "kubectl get pods -n captf-system -l control-plane=captf-controller-manager",
+                "kubectl get pods -n captf-system -l control-plane=controller-manager",
             ),
         )
         .never("delete the lease"),
@@ -165,7 +165,7 @@ fn lapsed(facts: &Facts) -> Option<Finding> {
 }
 
 /// A new leader takes over, or one was just lost: everything takes a little longer.
-pub(in super::super) fn warnings(facts: &Facts) -> Vec<Warning> {
+pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
     let Fact::Found(election) = &facts.election else {
         return Vec::new();
     };

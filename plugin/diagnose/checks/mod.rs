@@ -1,12 +1,12 @@
 //! The checks of `why`, one file per theme. Each is a pure function of the facts.
 
-pub(super) mod deletion;
-pub(super) mod gates;
-pub(super) mod job;
-pub(super) mod lease;
-pub(super) mod manager;
-pub(super) mod outcome;
-pub(super) mod state;
+pub(crate) mod deletion;
+pub(crate) mod gates;
+pub(crate) mod job;
+pub(crate) mod lease;
+pub(crate) mod manager;
+pub(crate) mod outcome;
+pub(crate) mod state;
 
 use super::facts::Facts;
 use super::report::{Action, By, Evidence, Next, Node, ObjectRef, Verdict};
@@ -19,34 +19,34 @@ use crate::plugin::report::At;
 
 /// What a check found.
 #[derive(Clone, Debug)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// What kind of answer it is.
-    pub(super) verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// Row of diagnosis.md.
-    pub(super) row: Option<&'static str>,
+    pub(crate) row: Option<&'static str>,
     /// What it is, in one word.
-    pub(super) code: String,
+    pub(crate) code: String,
     /// The operation that it is about.
-    pub(super) operation: Option<String>,
+    pub(crate) operation: Option<String>,
     /// The headline, without the object and without times.
-    pub(super) summary: String,
+    pub(crate) summary: String,
     /// Condition and reason that date it.
-    pub(super) since: Option<(String, String)>,
+    pub(crate) since: Option<(String, String)>,
     /// The chain of causes.
-    pub(super) chain: Vec<Node>,
+    pub(crate) chain: Vec<Node>,
     /// The root cause in the chain; the last link when not said.
-    pub(super) root: Option<usize>,
+    pub(crate) root: Option<usize>,
     /// What happens next.
-    pub(super) next: Vec<Next>,
+    pub(crate) next: Vec<Next>,
     /// What can be done.
-    pub(super) actions: Vec<Action>,
+    pub(crate) actions: Vec<Action>,
     /// What must not be done.
-    pub(super) do_not: Vec<&'static str>,
+    pub(crate) do_not: Vec<&'static str>,
 }
 
 impl Finding {
     /// A finding with one link, about the object itself.
-    pub(super) fn new(
+    pub(crate) fn new(
         facts: &Facts,
         verdict: Verdict,
         row: &'static str,
@@ -72,7 +72,7 @@ impl Finding {
     }
 
     /// The first link.
-    pub(super) fn head(mut self, change: impl FnOnce(&mut Node)) -> Self {
+    pub(crate) fn head(mut self, change: impl FnOnce(&mut Node)) -> Self {
         if let Some(first) = self.chain.first_mut() {
             change(first);
         }
@@ -80,14 +80,14 @@ impl Finding {
     }
 
     /// Decided by this condition.
-    pub(super) fn said_by(mut self, condition: &Condition, facts: &Facts) -> Self {
+    pub(crate) fn said_by(mut self, condition: &Condition, facts: &Facts) -> Self {
         self.since = Some((condition.kind.clone(), condition.reason.clone()));
         let fact = condition_evidence(facts, condition);
         self.head(|first| first.evidence.push(fact))
     }
 
     /// One more link, explaining the last one.
-    pub(super) fn because(mut self, mut node: Node) -> Self {
+    pub(crate) fn because(mut self, mut node: Node) -> Self {
         node.node = self.chain.len();
         node.parent = self.chain.len().checked_sub(1);
         self.chain.push(node);
@@ -95,7 +95,7 @@ impl Finding {
     }
 
     /// One more link, explaining the first one.
-    pub(super) fn because_of_first(mut self, mut node: Node) -> Self {
+    pub(crate) fn because_of_first(mut self, mut node: Node) -> Self {
         node.node = self.chain.len();
         node.parent = Some(0);
         self.chain.push(node);
@@ -103,26 +103,26 @@ impl Finding {
     }
 
     /// Something that happens next.
-    pub(super) fn then(mut self, next: Next) -> Self {
+    pub(crate) fn then(mut self, next: Next) -> Self {
         self.next.push(next);
         self
     }
 
     /// Something that can be done.
-    pub(super) fn action(mut self, action: Action) -> Self {
+    pub(crate) fn action(mut self, action: Action) -> Self {
         self.actions.push(action);
         self
     }
 
     /// Something that must not be done.
-    pub(super) fn never(mut self, what: &'static str) -> Self {
+    pub(crate) fn never(mut self, what: &'static str) -> Self {
         self.do_not.push(what);
         self
     }
 }
 
 /// The object in a report.
-pub(super) fn subject(facts: &Facts) -> ObjectRef {
+pub(crate) fn subject(facts: &Facts) -> ObjectRef {
     let meta = &facts.object.metadata;
     ObjectRef {
         kind: Kind::TerraformCluster.as_str().to_owned(),
@@ -132,12 +132,12 @@ pub(super) fn subject(facts: &Facts) -> ObjectRef {
 }
 
 /// `terraformcluster/demo`.
-pub(super) fn short(facts: &Facts) -> String {
+pub(crate) fn short(facts: &Facts) -> String {
     subject(facts).short()
 }
 
 /// A link about the object itself.
-pub(super) fn link(
+pub(crate) fn link(
     facts: &Facts,
     parent: Option<usize>,
     row: Option<&'static str>,
@@ -162,7 +162,7 @@ pub(super) fn link(
 }
 
 /// The operation that is due or runs: a deleting object wants its destroy.
-pub(super) fn operation(facts: &Facts) -> String {
+pub(crate) fn operation(facts: &Facts) -> String {
     if facts.object.metadata.deletion_timestamp.is_some() {
         "destroy"
     } else {
@@ -172,7 +172,7 @@ pub(super) fn operation(facts: &Facts) -> String {
 }
 
 /// A condition as a fact of the report.
-pub(super) fn condition_evidence(facts: &Facts, condition: &Condition) -> Evidence {
+pub(crate) fn condition_evidence(facts: &Facts, condition: &Condition) -> Evidence {
     Evidence {
         kind: "Condition",
         reference: format!(
@@ -187,14 +187,14 @@ pub(super) fn condition_evidence(facts: &Facts, condition: &Condition) -> Eviden
 }
 
 /// A condition that is False or Unknown.
-pub(super) fn not_true(facts: &Facts, kind: ConditionType) -> Option<&Condition> {
+pub(crate) fn not_true(facts: &Facts, kind: ConditionType) -> Option<&Condition> {
     facts
         .condition(kind)
         .filter(|condition| condition.status != "True")
 }
 
 /// The finding of a row: its headline is the row's, its message the condition's.
-pub(super) fn from_row(facts: &Facts, row: &'static Row, condition: &Condition) -> Finding {
+pub(crate) fn from_row(facts: &Facts, row: &'static Row, condition: &Condition) -> Finding {
     let mut finding = Finding::new(
         facts,
         row.verdict,
@@ -244,7 +244,7 @@ pub(super) fn from_row(facts: &Facts, row: &'static Row, condition: &Condition) 
 }
 
 /// A finding of a condition that no row knows: its reason and message as they are.
-pub(super) fn from_unknown_reason(facts: &Facts, condition: &Condition) -> Finding {
+pub(crate) fn from_unknown_reason(facts: &Facts, condition: &Condition) -> Finding {
     let summary = if condition.message.is_empty() {
         format!(
             "{} is {}: {}",
@@ -267,7 +267,7 @@ pub(super) fn from_unknown_reason(facts: &Facts, condition: &Condition) -> Findi
 }
 
 /// The manager looks again by then.
-pub(super) fn recheck(object: String, seconds: i64) -> Next {
+pub(crate) fn recheck(object: String, seconds: i64) -> Next {
     let length = crate::plugin::time::short(seconds);
     Next::new(
         "Recheck",
@@ -278,7 +278,7 @@ pub(super) fn recheck(object: String, seconds: i64) -> Next {
 }
 
 /// Puts the object's names into a command.
-pub(super) fn fill(facts: &Facts, command: &str) -> String {
+pub(crate) fn fill(facts: &Facts, command: &str) -> String {
     let meta = &facts.object.metadata;
     let identity = facts
         .object

@@ -25,14 +25,14 @@ fn limit(facts: &Facts) -> FailedLimit {
 }
 
 /// Whether the next attempt waits for its backoff.
-pub(super) fn in_backoff(facts: &Facts) -> bool {
+pub(crate) fn in_backoff(facts: &Facts) -> bool {
     let op = next_op(facts);
     let run = facts.with_history(|history| history.failures(op));
     backoff::remaining(limit(facts), run, facts.now).is_some()
 }
 
 /// The newest apply or destroy failed, or cannot be started at all.
-pub(in super::super) fn failed(facts: &Facts) -> Option<Finding> {
+pub(crate) fn failed(facts: &Facts) -> Option<Finding> {
     let condition = not_true(facts, ConditionType::ApplyJobSucceeded)?;
     if let Some(row) = rows::row(ConditionType::ApplyJobSucceeded, &condition.reason) {
         return Some(from_row(facts, row, condition));
@@ -88,7 +88,7 @@ fn backing_off(facts: &Facts, condition: &Condition) -> Finding {
                 "Retry",
                 By::Manager,
                 short(facts),
-                "the next attempt is due, not before",
+                "the next attempt may start",
             )
             .at(time),
         ),
@@ -133,7 +133,12 @@ fn cause(facts: &Facts, condition: &Condition, job: &str) -> String {
             format!("step {}: {}", error.step, error.summary)
         }
     });
-    said.unwrap_or_else(|| cut(&condition.message, MESSAGE_MAX).to_owned())
+    let of_job = format!("Job {job}: ");
+    let message = condition
+        .message
+        .strip_prefix(of_job.as_str())
+        .unwrap_or(&condition.message);
+    said.unwrap_or_else(|| cut(message, MESSAGE_MAX).to_owned())
 }
 
 fn newest_failure(facts: &Facts, op: Op) -> Option<String> {
@@ -144,7 +149,7 @@ fn newest_failure(facts: &Facts, op: Op) -> Option<String> {
 }
 
 /// What is odd about the newest runs: one that refused its inputs, or several that were interrupted.
-pub(in super::super) fn warnings(facts: &Facts) -> Vec<Warning> {
+pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(run) = &facts.object.status.last_run
         && let Some(error) = &run.error
@@ -179,7 +184,7 @@ pub(in super::super) fn warnings(facts: &Facts) -> Vec<Warning> {
 }
 
 /// D17: nothing is due.
-pub(in super::super) fn idle(facts: &Facts) -> Finding {
+pub(crate) fn idle(facts: &Facts) -> Finding {
     let mut finding =
         Finding::new(facts, Verdict::Idle, "D17", "UpToDate", "nothing is due").then(Next::new(
             "Recheck",

@@ -10,7 +10,7 @@ use crate::plugin::read::wire::Condition;
 use crate::state::{HeldLock, LockVerdict};
 
 /// Everything about the state that keeps an operation from starting or succeeding.
-pub(in super::super) fn unreadable(facts: &Facts) -> Option<Finding> {
+pub(crate) fn unreadable(facts: &Facts) -> Option<Finding> {
     locked_without_state(facts).or_else(|| {
         let condition = facts.condition(ConditionType::StateReadable)?;
         if condition.status != "False" {

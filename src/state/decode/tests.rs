@@ -208,7 +208,7 @@ fn a_payload_that_does_not_decompress_is_corrupt(#[case] payload: Vec<u8>) {
     assert_eq!(
         problem.to_string(),
         "the state in Secret tfstate-default-f66792f9106e7299-c cannot be decoded: it does not \
-         decompress; restore a backup taken before (captf.io/restore-state)"
+         decompress; put the Secret back from a copy taken before"
     );
 }
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -113,11 +113,11 @@ func applyDefinition(client dynamic.ResourceInterface, definition *unstructured.
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	name := definition.GetName()
-	if _, err := client.Apply(ctx, name, definition, v1.ApplyOptions{FieldManager: "testbed", Force: true}); err != nil {
+	if _, err := client.Apply(ctx, name, definition, metav1.ApplyOptions{FieldManager: "testbed", Force: true}); err != nil {
 		return err
 	}
 	for {
-		object, err := client.Get(ctx, name, v1.GetOptions{})
+		object, err := client.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func startServerProcess(s *spec, command string, files []*os.File) (*exec.Cmd, e
 	if err != nil {
 		return nil, err
 	}
-	server := exec.Command(self, command, s.path("spec.json"))
+	server := exec.Command(self, command, s.path(specFile))
 	server.Stderr = os.Stderr
 	server.ExtraFiles = files
 	// A process group of its own: Ctrl-C on a terminal is for the owner alone.

@@ -1,15 +1,14 @@
 package bed
 
 import (
-	"net/http"
-	"time"
-
 	"crypto/tls"
+	"net/http"
+	"os"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"os"
 )
 
 // The two kubeconfig files of a bed: for the host, and for its pods and components.

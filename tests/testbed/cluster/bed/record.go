@@ -122,7 +122,7 @@ func (r *record) write() error {
 // erase removes everything that the kernel does not remove by itself.
 func (r *record) erase() {
 	err := retry(10*time.Second, func() error {
-		return errors.Join(removeCgroups(r.cgroup), removeTree(r.Dir))
+		return errors.Join(removeCgroups(r.cgroup), removeFolder(r.Dir, r.ID))
 	})
 	if err != nil {
 		// The record stays, so that the next sweep tries again.
@@ -133,13 +133,31 @@ func (r *record) erase() {
 	r.file.Close()
 }
 
-// removeTree refuses to reach into a mount: what is mounted may not be the bed's.
-func removeTree(dir string) error {
+// removeFolder removes a bed's folder. It refuses to reach into a mount, which may not be the bed's, and into a folder
+// that is not the bed's any more: the bed's own spec in it is the proof, so that goes last.
+func removeFolder(dir, id string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err == nil && strings.Contains(string(mounts), " "+dir+"/") {
 		return fmt.Errorf("something is mounted below %s", dir)
 	}
-	return os.RemoveAll(dir)
+	proof := filepath.Join(dir, specFile)
+	if s, err := loadSpec(proof); err == nil && s.ID == id {
+		entries, err := os.ReadDir(dir)
+		for _, entry := range entries {
+			if entry.Name() != specFile {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if err := os.Remove(proof); err != nil {
+			return err
+		}
+	}
+	// Empty, or somebody else's: then it stays.
+	_ = os.Remove(dir)
+	return nil
 }
 
 func retry(limit time.Duration, try func() error) error {

@@ -22,7 +22,9 @@ var Commands = map[string]func(args []string) error{
 	"serve":   serve,
 }
 
-// spec is what the owner tells the server; it lies in the bed's folder as spec.json.
+const specFile = "spec.json"
+
+// spec is what the owner tells the server; it lies in the bed's folder.
 type spec struct {
 	ID         string   `json:"id"`
 	Level      int      `json:"level"`
@@ -87,7 +89,7 @@ func (s *spec) save() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(s.path("spec.json"), data, 0o600)
+	return os.WriteFile(s.path(specFile), data, 0o600)
 }
 
 func loadSpec(path string) (*spec, error) {

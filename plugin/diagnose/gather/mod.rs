@@ -1,6 +1,8 @@
 //! Reads what `why` needs about one TerraformCluster, in rounds: each round asks only for what the
 //! one before gave a reason to ask for (cli.md §20). Everything but the object itself is optional.
 
+mod views;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::facts::{Election, Event, Facts, NodeView, Object, PodView};
 use crate::api::capi::Cluster;
 use crate::api::conditions::ConditionType;
 use crate::jobs::pod::{PodFacts, PodPhase};
@@ -19,19 +19,22 @@ use crate::names::{
     Kind, LeaseScope, ObjectKey, Op, cluster_write_lease, key, label_value, owner_labels,
 };
 use crate::owner;
+use crate::plugin::diagnose::facts::{Event, Facts, Object, PodView};
 use crate::plugin::error::Error;
 use crate::plugin::evaluate::{Fact, HolderFacts, LeaseFacts, LivePod, OwnerFacts};
-use crate::plugin::read::wire::{Condition, JOB_NAME, JobItem, LeaseItem, Meta};
+use crate::plugin::read::wire::{Condition, JOB_NAME, JobItem, LeaseItem};
 use crate::plugin::read::{ApiServer, Form, Keyed, Query, Request, Resource, list};
 use crate::plugin::report::Unknown;
 use crate::state::{LockFacts, LockLease, LockVerdict, PodFact, read_lock};
+pub(crate) use views::election_expired_for;
+use views::{EventItem, Node, election_of, pod_view};
 
 /// Where the manager runs, unless it was installed elsewhere.
 const MANAGER_NAMESPACE: &str = "captf-system";
 /// Its election Lease.
 const ELECTION: &str = "controller-leader-election-captf";
 /// Label of its pods.
-const MANAGER_PODS: &str = "control-plane=captf-controller-manager";
+const MANAGER_PODS: &str = "control-plane=controller-manager";
 /// A pod that is terminating for longer than its grace and this is not ending by itself.
 const OVERDUE_SECONDS: i64 = 30;
 /// An election Lease this long past its duration is nobody's (diagnosis.md D2, D148).
@@ -282,16 +285,6 @@ fn lease_fact(lease: Fact<LeaseItem>) -> Fact<LeaseFacts> {
     }
 }
 
-fn election_of(lease: Lease) -> Election {
-    let spec = lease.spec.unwrap_or_default();
-    Election {
-        holder: spec.holder_identity.unwrap_or_default(),
-        acquired: spec.acquire_time.map(|time| time.0),
-        renewed: spec.renew_time.map(|time| time.0),
-        duration_seconds: spec.lease_duration_seconds.map_or(15, i64::from),
-    }
-}
-
 /// Holder Jobs, their pods, the machines' leases, and the pod of the state lock.
 async fn evidence_round(reader: &mut Reader<'_>, facts: &mut Facts) {
     let holders: Vec<String> = [&facts.run_lease, &facts.cluster_lease]
@@ -397,41 +390,6 @@ fn complete(
         Fact::NotRead => Fact::NotRead,
         Fact::Unreadable(error) => Fact::Unreadable(error.clone()),
     };
-}
-
-fn pod_view(pod: &Pod) -> PodView {
-    let status = pod.status.as_ref();
-    let conditions = status
-        .and_then(|status| status.conditions.as_deref())
-        .unwrap_or_default();
-    let scheduled = conditions
-        .iter()
-        .find(|condition| condition.type_ == "PodScheduled");
-    let stops = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
-    let grace = pod
-        .metadata
-        .deletion_grace_period_seconds
-        .unwrap_or_default();
-    PodView {
-        facts: PodFacts::from(pod),
-        job: pod
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(JOB_NAME))
-            .cloned()
-            .unwrap_or_default(),
-        node: pod
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.node_name.clone())
-            .unwrap_or_default(),
-        stops,
-        stopping_since: stops.map(|stops| crate::plugin::time::plus(stops, -grace)),
-        unschedulable: scheduled
-            .filter(|condition| condition.status == "False")
-            .and_then(|condition| condition.message.clone()),
-    }
 }
 
 /// The leases that a cluster waits for: those of its machines and pools that change something
@@ -589,12 +547,6 @@ async fn detail_round(reader: &mut Reader<'_>, facts: &mut Facts) {
     }
 }
 
-/// Seconds since the election Lease ran out; nothing while it is good.
-pub(crate) fn election_expired_for(election: &Election, now: Timestamp) -> Option<i64> {
-    let end = crate::plugin::time::plus(election.renewed?, election.duration_seconds);
-    (now > end).then(|| crate::plugin::time::age_seconds(now, end))
-}
-
 /// Events about one object.
 async fn events(reader: &Reader<'_>, uid: &str) -> Result<Option<Vec<Event>>, Error> {
     let query = Query {
@@ -603,66 +555,4 @@ async fn events(reader: &Reader<'_>, uid: &str) -> Result<Option<Vec<Event>>, Er
     };
     let found = reader.listed::<EventItem>(Resource::EVENTS, query).await?;
     Ok(found.map(|events| events.into_iter().map(EventItem::view).collect()))
-}
-
-/// An event as it is decoded.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct EventItem {
-    metadata: Meta,
-    reason: String,
-    note: String,
-    event_time: Option<Timestamp>,
-    series: Option<Series>,
-    deprecated_first_timestamp: Option<Timestamp>,
-    deprecated_last_timestamp: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Series {
-    last_observed_time: Option<Timestamp>,
-}
-
-impl Keyed for EventItem {
-    fn key(&self) -> (&str, &str) {
-        (&self.metadata.namespace, &self.metadata.name)
-    }
-}
-
-impl EventItem {
-    fn view(self) -> Event {
-        let first = self.event_time.or(self.deprecated_first_timestamp);
-        let last = self.series.and_then(|series| series.last_observed_time);
-        Event {
-            reason: self.reason,
-            note: self.note,
-            at: last.or(self.deprecated_last_timestamp).or(first),
-            first,
-        }
-    }
-}
-
-/// A node, as far as it tells whether its kubelet is there.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Node {
-    status: NodeStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct NodeStatus {
-    conditions: Vec<Condition>,
-}
-
-impl Node {
-    fn view(self, name: String) -> NodeView {
-        let mut conditions = self.status.conditions.into_iter();
-        let ready = conditions.find(|condition| condition.kind == "Ready");
-        NodeView {
-            name,
-            ready: ready.map(|condition| (condition.status, condition.last_transition_time)),
-        }
-    }
 }
