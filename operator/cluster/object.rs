@@ -168,6 +168,7 @@ impl Working {
             let written: TerraformCluster = access.patch(&api, &name, &patch).await?;
             self.rebase(written);
         }
+        self.keep_transition_times();
         let status = merge_diff(&status_part(&self.stored), &status_part(&self.next));
         if let Some(status) = status.filter(|_| !self.gone()) {
             let patch = json!({"metadata": {"resourceVersion": self.stored.resource_version()}, "status": status});
@@ -175,6 +176,14 @@ impl Working {
             self.rebase(written);
         }
         Ok(())
+    }
+
+    fn keep_transition_times(&mut self) {
+        let stored = self.stored.status.as_ref();
+        let before = stored.map_or(&[][..], |status| &status.workspace.conditions);
+        if let Some(status) = &mut self.next.status {
+            conditions::keep_transition_times(&mut status.workspace.conditions, before);
+        }
     }
 
     /// The last finalizer of a deleting object was taken off: the API server has let it go.
