@@ -404,7 +404,7 @@ impl Pass<'_> {
         why: &str,
     ) -> Result<(), PassError> {
         let access = &self.context.access;
-        self.object.clear_active_job_now(access).await?;
+        self.object.release_active_job(access, &job.name).await?;
         let api = access.api::<Job>(self.owner.namespace());
         if access
             .delete(&api, &job.name, &Guard::uid(&reference.uid))
