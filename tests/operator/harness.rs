@@ -237,6 +237,19 @@ impl Operator {
         panic!("TerraformCluster {name} does not come to rest within {most} passes");
     }
 
+    /// Passes until a start is put off, or loses what it would report to another manager that wrote the object.
+    pub(crate) async fn refused(&self, name: &str) {
+        for _ in 0..6 {
+            match self.pass(name).await {
+                Ok(None) => {}
+                Ok(requeue) => return assert_eq!(requeue, Some(Duration::from_secs(5))),
+                Err(error) if error.is_conflict() => return,
+                Err(error) => panic!("pass: {error}"),
+            }
+        }
+        panic!("no start of {name} is refused");
+    }
+
     /// The Events of this reason in the namespace, once everything that this operator published is written.
     pub(crate) async fn events(&self, reason: &str) -> Vec<Event> {
         static FLUSHES: AtomicUsize = AtomicUsize::new(1);

@@ -5,6 +5,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{DeleteParams, PostParams, PropagationPolicy};
 use kube::core::ResourceExt as _;
+use serde_json::json;
 
 use captf::lease::Wait;
 use captf::names::LeaseScope;
@@ -156,10 +157,19 @@ async fn b45_a_lease_taken_over_behind_the_create_takes_the_job_back() {
         Fault::Then(Box::pin(async move {
             rival.job_by_hand(OTHER).await;
             rival.take_over(&rival.run_lease("prod"), OTHER).await;
+            // Its pod exists already, and waits for the Secret.
+            let job = rival.only_job("prod").await.name_any();
+            while rival.pods_of(&job).await.is_empty() {}
+            report_active(&rival, &job).await;
         }))
     });
-    let operator = Operator::faulty(bed, &world, &faults).await;
-    assert_eq!(operator.passes("prod", 6).await, Some(duration(5)));
+    let setup = Setup {
+        faults: faults.clone(),
+        limit: duration(60),
+        ..Setup::at(now())
+    };
+    let operator = Operator::set_up(bed, &world, setup).await;
+    operator.refused("prod").await;
     assert_eq!(
         faults.count(&Method::POST, "jobs"),
         1,
@@ -177,19 +187,151 @@ async fn b45_a_lease_taken_over_behind_the_create_takes_the_job_back() {
         !theirs.annotations().contains_key("captf.io/lease-job-uid"),
         "the other lease is untouched"
     );
+    let ours = world.holder_of(&world.cluster_lease("prod")).await.unwrap();
+    assert_ne!(
+        ours, OTHER,
+        "a pod of ours that is pending keeps the cluster lease for the time being"
+    );
     assert_eq!(
-        world.lease_names().await,
-        [theirs.name_any()],
-        "our cluster lease is given back"
+        world.active_job("prod").await,
+        None,
+        "the status lets go of the Job before"
     );
     assert!(
         operator.events("JobCreated").await.is_empty(),
         "a refused start is no news"
     );
+}
+
+/// What another manager writes that found our Job in its list before we did more about it.
+async fn report_active(rival: &World, job: &str) {
+    let active = json!({"activeJob": {"name": job, "operation": "apply", "attempt": 1}});
+    rival.patch_status("TerraformCluster", "prod", active).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b45_a_refused_job_is_no_vanished_apply() {
+    let (bed, world) = prod().await;
+    let rival = world.clone();
+    let faults = Faults::first(Method::POST, "jobs", move || {
+        let rival = rival.clone();
+        Fault::Then(Box::pin(async move {
+            rival.take_over(&rival.run_lease("prod"), OTHER).await;
+            let job = rival.only_job("prod").await.name_any();
+            report_active(&rival, &job).await;
+        }))
+    });
+    let operator = Operator::set_up(
+        bed,
+        &world,
+        Setup {
+            faults,
+            ..Setup::at(now())
+        },
+    )
+    .await;
+    operator.refused("prod").await;
+    assert!(world.jobs_of("prod").await.is_empty());
+    operator.clock.advance(duration(61));
     assert_eq!(
-        world.told("prod", "ApplyJobSucceeded").await.state,
-        "Unknown/NoApplyYet"
+        operator.passes("prod", 4).await,
+        Some(duration(60)),
+        "the next start goes through"
     );
+    assert!(
+        world
+            .attempt_record("prod")
+            .await
+            .unwrap()
+            .annotations()
+            .get("captf.io/interrupted-apply")
+            .is_none()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fence_refuses_when_a_pause_came_between() {
+    let pauses = [
+        ("Cluster", json!({"spec": {"paused": true}})),
+        (
+            "TerraformCluster",
+            json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}),
+        ),
+    ];
+    for (kind, pause) in pauses {
+        let (bed, world) = prod().await;
+        let rival = world.clone();
+        let faults = Faults::first(Method::POST, "jobs", move || {
+            let (rival, pause) = (rival.clone(), pause.clone());
+            Fault::Then(Box::pin(async move {
+                rival.patch(kind, "prod", pause).await;
+            }))
+        });
+        let operator = Operator::faulty(bed, &world, &faults).await;
+        operator.refused("prod").await;
+        assert!(world.jobs_of("prod").await.is_empty(), "{kind}");
+        assert!(world.run_secrets().await.is_empty(), "{kind}");
+        operator.passes("prod", 4).await;
+        assert!(
+            !world.blocks_move("prod").await,
+            "{kind}: a paused object without a Job can be moved"
+        );
+        assert!(world.jobs_of("prod").await.is_empty(), "{kind}");
+    }
+}
+
+/// Passes until one has created a Job; its requeue, or nothing when it lost what it would report.
+async fn armed(operator: &Operator) -> Option<std::time::Duration> {
+    for _ in 0..6 {
+        match operator.pass("prod").await {
+            Ok(None) => {}
+            Ok(requeue) => return requeue,
+            Err(error) if error.is_conflict() => return None,
+            Err(error) => panic!("pass: {error}"),
+        }
+    }
+    panic!("no start");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b12_a_manager_that_looks_between_the_job_and_its_secret_leaves_it_to_its_creator() {
+    let (bed, world) = prod().await;
+    let halt = Halt::default();
+    let per_run_secret = Point::first(Method::POST, "secrets")
+        .since(Method::POST, "jobs")
+        .nth(2);
+    let setup = Setup {
+        faults: halt.before(per_run_secret),
+        limit: duration(120),
+        ..Setup::default()
+    };
+    let creator = Operator::set_up(bed, &world, setup).await;
+    let reported = halt
+        .during(armed(&creator), async {
+            let created = world.only_job("prod").await.creation_timestamp().unwrap().0;
+            let other = Operator::set_up(bed, &world, Setup::at(created + seconds(3))).await;
+            let requeue = other.pass("prod").await.unwrap().expect("it comes back");
+            assert!(
+                requeue > duration(6) && requeue <= duration(7),
+                "{requeue:?}"
+            );
+            world.only_job("prod").await;
+            assert!(world.blocks_move("prod").await);
+        })
+        .await;
+    // The other one wrote the object, so the creator may have to look again before it reports its Job.
+    assert!(
+        reported.is_none_or(|requeue| requeue == duration(60)),
+        "{reported:?}"
+    );
+    assert_eq!(creator.passes("prod", 3).await, Some(duration(60)));
+    assert_eq!(creator.events("JobCreated").await.len(), 1);
+    let other = Operator::new(bed, &world).await;
+    assert_eq!(other.passes("prod", 3).await, Some(duration(60)));
+    let job = world.only_job("prod").await;
+    world.secret_of(&job).await;
+    assert_eq!(world.active_job("prod").await, Some(job.name_any()));
+    assert!(other.events("StuckJobDeleted").await.is_empty());
 }
 
 /// How many Secrets were created after the first Job.
@@ -229,8 +371,13 @@ async fn b45_the_refused_job_is_deleted_by_its_uid() {
         ..Setup::default()
     };
     let operator = Operator::set_up(bed, &world, setup).await;
-    assert_eq!(operator.passes("prod", 6).await, Some(duration(5)));
+    operator.refused("prod").await;
     world.only_job("prod").await;
+    let told = world.told("prod", "ApplyJobSucceeded").await;
+    assert_eq!(
+        told.state, "Unknown/NoApplyYet",
+        "a refused start is no wait"
+    );
 }
 
 /// Deletes the Job of `prod` and creates another one of its name.

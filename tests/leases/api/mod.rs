@@ -4,6 +4,7 @@ mod acquire;
 mod fence;
 mod gate;
 mod manager;
+mod release;
 mod starts;
 mod waits;
 

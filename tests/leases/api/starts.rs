@@ -14,7 +14,7 @@ use serde_json::json;
 use super::manager::{Manager, OURS, taken};
 use super::{prod, scene};
 use crate::operator::cut::Point;
-use crate::operator::hand::{duration, invalid, noon, now, seconds};
+use crate::operator::hand::{Held, OTHER, duration, invalid, noon, now, seconds};
 use crate::operator::harness::{Operator, Setup};
 use crate::operator::sight::acquired_at;
 use crate::testbed::fault::{Fault, Faults};
@@ -182,7 +182,7 @@ async fn b18_the_pass_that_counts_a_job_deletes_its_leases_once() {
     );
     assert_eq!(world.lease_names().await, Vec::<String>::new());
 
-    operator.clock.advance(duration(61));
+    operator.clock.advance(duration(120));
     assert_eq!(operator.passes("prod", 6).await, Some(duration(60)));
     let second = held_by(&world, "prod").await;
     assert_ne!(second, first);
@@ -264,4 +264,30 @@ async fn b43_a_slow_start_takes_its_leases_again_and_creates_the_job() {
             );
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b23_without_the_gate_a_cluster_takes_its_run_lease_only_and_leaves_the_other_alone() {
+    let (bed, world) = prod().await;
+    world.job_by_hand(OTHER).await;
+    let foreign = world
+        .hold(&Held::cluster(&world, "prod", OTHER, now()))
+        .await;
+    let operator = Operator::without_gate(bed, &world).await;
+    assert_eq!(operator.passes("prod", 6).await, Some(duration(60)));
+    let job = world.only_job("prod").await;
+    world.secret_of(&job).await;
+    assert_eq!(
+        world.holder_of(&world.run_lease("prod")).await,
+        Some(job.name_any())
+    );
+    jobs::finish(&world.client, &world.namespace, &job.name_any(), invalid()).await;
+    operator.pass("prod").await.unwrap();
+    let left = world.lease(&world.cluster_lease("prod")).await.unwrap();
+    assert_eq!(
+        left.resource_version(),
+        foreign.resource_version(),
+        "not taken, not deleted"
+    );
+    assert_eq!(world.lease_names().await, [left.name_any()]);
 }

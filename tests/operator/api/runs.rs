@@ -193,8 +193,8 @@ async fn j11_a_namesake_begins_anew_and_waits_for_the_job_of_its_name() {
         .await;
     assert_eq!(
         operator.passes("prod", 6).await,
-        Some(duration(30)),
-        "the old Job holds the run lease"
+        Some(duration(5)),
+        "a Job of this name exists and is another object's"
     );
     assert_eq!(world.only_job("prod").await.uid(), old.uid());
 
