@@ -135,7 +135,7 @@ impl Pass<'_> {
         }
         let finalizers = self.object.next.metadata.finalizers.get_or_insert_default();
         finalizers.retain(|finalizer| finalizer != finalizers::CLUSTER);
-        self.events.push(EventData::normal(reason, note));
+        self.written.push(EventData::normal(reason, note));
         Ok(End::Requeue(None))
     }
 

@@ -149,8 +149,10 @@ impl Pass<'_> {
         let reference = self.reference(job);
         let mut requeue = ACTIVE_JOB_REQUEUE;
         match active::examine(&self.context.access, job, &reference, situation).await? {
-            Action::Watch(earlier) => {
-                requeue = earlier.map_or(requeue, |earlier| earlier.min(requeue))
+            Action::Watch => {}
+            Action::AwaitCreator(wait) => {
+                self.block_move();
+                return Ok(Some(End::Requeue(Some(wait))));
             }
             Action::Arm => match Box::pin(self.arm(job)).await? {
                 Started::Running { .. } => {}
@@ -184,12 +186,17 @@ impl Pass<'_> {
                 start_time,
             )),
         });
+        self.block_move();
+        if job.op == Some(Op::Apply) {
+            self.report_applying(&job.name);
+        }
+    }
+
+    /// A Job runs: the object cannot be moved meanwhile.
+    fn block_move(&mut self) {
         if self.object.annotation(annotations::BLOCK_MOVE).is_none() {
             let until = self.block_move_until(self.now);
             self.object.annotate(annotations::BLOCK_MOVE, Some(&until));
-        }
-        if job.op == Some(Op::Apply) {
-            self.report_applying(&job.name);
         }
     }
 
@@ -397,7 +404,7 @@ impl Pass<'_> {
         why: &str,
     ) -> Result<(), PassError> {
         let access = &self.context.access;
-        self.object.clear_active_job_now(access).await?;
+        self.object.release_active_job(access, &job.name).await?;
         let api = access.api::<Job>(self.owner.namespace());
         if access
             .delete(&api, &job.name, &Guard::uid(&reference.uid))

@@ -34,8 +34,10 @@ pub(super) struct Pass<'a> {
     pub(super) paused: Option<&'static str>,
     pub(super) now: Timestamp,
     pub(super) records: Records,
-    /// Events that belong to what was done, besides those that conditions give rise to.
+    /// Events about what was done already: they are told however the pass ends.
     pub(super) events: Vec<EventData>,
+    /// Events about what the pass's patch writes: they are told once it succeeded.
+    pub(super) written: Vec<EventData>,
     /// Conditions before the preamble.
     before: Vec<Condition>,
     /// Bookkeeping went through: the finished Jobs may be marked once the status patch succeeded.
@@ -70,6 +72,7 @@ impl<'a> Pass<'a> {
             now,
             records: Records::default(),
             events: ownership.converted.then(converted).into_iter().collect(),
+            written: Vec::new(),
             before,
             bookkept: false,
             late_error: None,
@@ -206,8 +209,11 @@ impl<'a> Pass<'a> {
         self.object.workspace().source = (source != SourceStatus::default()).then_some(source);
     }
 
-    /// The one patch, then the marks, then the events (lifecycle.md §5).
+    /// What was done is told; then the one patch, the marks, and what the patch changed (lifecycle.md §5).
     async fn finish(&mut self, history: &History<'_>) -> Result<(), PassError> {
+        for event in self.events.drain(..) {
+            status::tell(self.context, &self.object, event);
+        }
         status::summarise(&mut self.object, self.now);
         self.object.save(&self.context.access).await?;
         measure::object(&self.context.metrics, &self.owner.key, &self.object);
@@ -217,7 +223,7 @@ impl<'a> Pass<'a> {
                 self.context.caches.forget_pod(&finished.job.uid);
             }
         }
-        for event in self.events.drain(..) {
+        for event in self.written.drain(..) {
             status::tell(self.context, &self.object, event);
         }
         status::announce_with_jobs(self.context, &self.object, &self.before, history);
