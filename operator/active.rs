@@ -14,8 +14,12 @@ use crate::operator::secrets::per_run::{self, JobRef, Presence};
 /// What is to be done about an active Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Watch it; come back earlier than usual when a time is given.
-    Watch(Option<SignedDuration>),
+    /// Watch it.
+    Watch,
+    /// Not armed and younger than the repair allows: whoever created it may still do so. It is not
+    /// recorded as active meanwhile, because an active Job that the status names is never repaired;
+    /// look again after this time (failover.md C10).
+    LeaveToCreator(SignedDuration),
     /// Somebody created it and did not arm it: go on at the fence.
     Arm,
     /// It can never start: delete it. The text goes into the event.
@@ -47,11 +51,17 @@ pub async fn examine(
 ) -> Result<Action, ApiError> {
     let now = access.now();
     if situation.seen_started && !job.is_marked(crate::api::keys::annotations::PULL_FAILED) {
-        return Ok(Action::Watch(None));
+        return Ok(Action::Watch);
     }
     match stuck::repair(job, None, None, now, situation.repair) {
-        Repair::Later(wait) => return Ok(Action::Watch(Some(wait))),
-        Repair::No if job.age(now) < stuck::STUCK_AGE => return Ok(Action::Watch(None)),
+        Repair::Later(wait) => {
+            return Ok(match per_run::presence(access, reference).await? {
+                // Armed already, and only the status patch was lost (failover.md C11).
+                Presence::Own => Action::Watch,
+                Presence::Missing | Presence::Other => Action::LeaveToCreator(wait),
+            });
+        }
+        Repair::No if job.age(now) < stuck::STUCK_AGE => return Ok(Action::Watch),
         Repair::No | Repair::ReadSecret | Repair::Fence => {}
     }
     let secret = match per_run::presence(access, reference).await? {
@@ -85,7 +95,7 @@ fn judge(
         record_exists: false,
     };
     match pull::check(job, pods, now, context) {
-        PullAction::None => Action::Watch(None),
+        PullAction::None => Action::Watch,
         PullAction::Unmark => Action::UnmarkPull,
         PullAction::Report(failure) | PullAction::FallBack(failure) => Action::ReportPull(failure),
         PullAction::Delete(failure) => Action::Delete(format!(

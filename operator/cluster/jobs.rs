@@ -149,9 +149,8 @@ impl Pass<'_> {
         let reference = self.reference(job);
         let mut requeue = ACTIVE_JOB_REQUEUE;
         match active::examine(&self.context.access, job, &reference, situation).await? {
-            Action::Watch(earlier) => {
-                requeue = earlier.map_or(requeue, |earlier| earlier.min(requeue))
-            }
+            Action::Watch => {}
+            Action::LeaveToCreator(wait) => return Ok(Some(End::Requeue(Some(wait)))),
             Action::Arm => match self.arm(job).await? {
                 Started::Running { .. } => {}
                 Started::Waiting(_) | Started::Deferred(_) => requeue = seconds(DEFER_REQUEUE),
@@ -169,8 +168,24 @@ impl Pass<'_> {
                     .await?
             }
         }
+        if !known_active {
+            self.tell_of_unrecorded(job);
+        }
         self.report_active(job);
         Ok(Some(End::Requeue(self.paused.is_none().then_some(requeue))))
+    }
+
+    /// Whoever created this Job stopped before its status patch, which comes before the event: the pass
+    /// that records the Job tells of it, so that it is told once (failover.md C9 to C11).
+    fn tell_of_unrecorded(&mut self, job: &JobFacts) {
+        let note = format!(
+            "Job {} to {}, attempt {}, was created and not yet recorded in the status",
+            job.name,
+            job.op.unwrap_or(Op::Apply),
+            job.attempt.unwrap_or(1),
+        );
+        self.events
+            .push(EventData::normal("JobCreated", note).about(related(job)));
     }
 
     /// Mirrors the active Job into the status and keeps the object from being moved meanwhile.
