@@ -4,6 +4,7 @@
 mod api;
 mod bed;
 mod house;
+mod kill;
 mod manager;
 mod operator;
 mod plugin;
