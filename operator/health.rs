@@ -110,7 +110,6 @@ impl Checks {
 }
 
 /// The routes of both endpoints.
-#[must_use]
 pub fn router(checks: &Checks) -> Router {
     let ping: (&'static str, Check) = ("ping", Arc::new(|| true));
     let ready = if checks.ready.is_empty() {

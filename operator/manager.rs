@@ -1,5 +1,6 @@
 //! The manager process: from its flags to a clean stop (manager.md §1, §8).
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,11 +75,13 @@ pub enum ManagerError {
 #[must_use]
 pub fn main(args: ManagerArgs) -> ExitCode {
     if let Some(request) = args.version_request() {
-        return print_version(request);
+        return print_version(
+            request,
+            &args
+                .reported_version()
+                .unwrap_or_else(|| crate::VERSION.to_owned()),
+        );
     }
-    let version = args
-        .reported_version()
-        .unwrap_or_else(|| crate::VERSION.to_owned());
     if let Err(error) = args.logging().map(logging::install) {
         return fail(&error.into());
     }
@@ -93,7 +96,10 @@ pub fn main(args: ManagerArgs) -> ExitCode {
         tracing::warn!("{warning}");
     }
     tracing::info!(
-        version,
+        version = settings
+            .reported_version
+            .as_deref()
+            .unwrap_or(crate::VERSION),
         commit = crate::COMMIT,
         contract = crate::inputs::CONTRACT_VERSION,
         "starting"
@@ -109,19 +115,24 @@ pub fn main(args: ManagerArgs) -> ExitCode {
     }
 }
 
-/// `manager version` and `--version` (manager.md §1).
-#[allow(clippy::print_stdout, reason = "the version is what was asked for")]
-fn print_version(request: VersionRequest) -> ExitCode {
-    match request {
-        VersionRequest::Line => println!("manager {}", crate::VERSION),
-        VersionRequest::Raw => println!(
-            "version={} commit={} contract={}",
-            crate::VERSION,
-            crate::COMMIT,
-            crate::inputs::CONTRACT_VERSION
-        ),
+/// One line, or all that is known about the build (manager.md §1).
+fn print_version(request: VersionRequest, version: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    let printed = match request {
+        VersionRequest::Line => writeln!(out, "manager {version}"),
+        VersionRequest::Raw => {
+            let build = BuildInfo {
+                version,
+                commit: crate::COMMIT,
+            };
+            writeln!(out, "{build:?}")
+        }
+    };
+    // Whoever asked and closed the pipe has what they wanted.
+    match printed {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
     }
-    ExitCode::SUCCESS
 }
 
 fn fail(error: &ManagerError) -> ExitCode {
@@ -137,37 +148,32 @@ fn fail(error: &ManagerError) -> ExitCode {
 pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     let mut signals = Signals::new()?;
     let config = kube_config(&settings).await?;
+    let version = settings
+        .reported_version
+        .as_deref()
+        .unwrap_or(crate::VERSION);
     let metrics = Metrics::new(BuildInfo {
-        version: crate::VERSION,
+        version,
         commit: crate::COMMIT,
     });
     let clock = Clock::system();
     metrics.track_clock(clock.clone());
-    let host = config
-        .cluster_url
-        .authority()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let client = metrics::counted(connect(&config, &clock)?, &metrics, &host);
     let candidate = candidate(&settings, &config, &clock)?;
     let term = candidate
         .as_ref()
         .map_or_else(Term::unlimited, Elector::term);
-    // What passes write is sent only while this process leads; what it asks about requests always is.
-    let access = Access::new(
-        election::fenced(client.clone(), &term),
-        clock.clone(),
-        REQUEST_LIMIT,
-    );
-    let reviews = Access::new(client, clock.clone(), REQUEST_LIMIT);
+    let Clients {
+        passes: access,
+        reviews,
+        watches,
+    } = clients(&config, &clock, &metrics, &term)?;
 
     let queue: WorkQueue<ObjectKey> = WorkQueue::new(metrics.queue(CLUSTER_CONTROLLER));
     let caches = Caches::new(settings.scope.clone());
     let wake: Arc<dyn Wake> = Arc::new(queue.clone());
     let counted = Arc::clone(&caches);
     metrics.track_active_jobs(move || counted.active_jobs());
-    let watching = connect(&watch::client_config(config.clone()), &clock)?;
-    let mut background = caches.watch(&watching, &wake);
+    let mut background = caches.watch(&watches, &wake);
     health::serve(&settings, &metrics, &reviews, &mut background).await?;
 
     let (events, publisher) = Events::start(access.clone(), instance());
@@ -236,6 +242,40 @@ async fn stop(
             std::process::exit(1);
         }
     }
+}
+
+/// Ways to the API server, each request counted.
+struct Clients {
+    /// For passes: sends writes only while this process leads.
+    passes: Access,
+    /// Asks who may read metrics, leading or not.
+    reviews: Access,
+    /// For watches: notices a connection that fell silent.
+    watches: kube::Client,
+}
+
+fn clients(
+    config: &kube::Config,
+    clock: &Clock,
+    metrics: &Metrics,
+    term: &Term,
+) -> Result<Clients, ConnectError> {
+    let host = config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let client = metrics::counted(connect(config, clock)?, metrics, &host);
+    let watches = connect(&watch::client_config(config.clone()), clock)?;
+    Ok(Clients {
+        passes: Access::new(
+            election::fenced(client.clone(), term),
+            clock.clone(),
+            REQUEST_LIMIT,
+        ),
+        reviews: Access::new(client, clock.clone(), REQUEST_LIMIT),
+        watches: metrics::counted(watches, metrics, &host),
+    })
 }
 
 /// The candidate of the election, unless there is none.

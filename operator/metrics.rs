@@ -51,23 +51,23 @@ pub struct Metrics {
 
 /// What this build is, for `captf_build_info`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BuildInfo {
+pub struct BuildInfo<'a> {
     /// Version, such as `v0.1.0`.
-    pub version: &'static str,
+    pub version: &'a str,
     /// Commit the build was made from.
-    pub commit: &'static str,
+    pub commit: &'a str,
 }
 
 impl Metrics {
     /// The registry with every family in it and no series yet but the build's.
     #[must_use]
-    pub fn new(build: BuildInfo) -> Self {
+    pub fn new(build: BuildInfo<'_>) -> Self {
         let mut registry = Registry::default();
-        let info: Family<Words<3>, Gauge> = Family::default();
+        let info: Family<[(&'static str, String); 3], Gauge> = Family::default();
         let labels = [
-            ("version", build.version),
-            ("commit", build.commit),
-            ("contract", MODULE_CONTRACT),
+            ("version", build.version.to_owned()),
+            ("commit", build.commit.to_owned()),
+            ("contract", MODULE_CONTRACT.to_owned()),
         ];
         info.get_or_create(&labels).set(1);
         registry.register(

@@ -61,6 +61,8 @@ pub struct Settings {
     pub manager_user: Option<String>,
     /// Namespace of the manager's own pod, from `POD_NAMESPACE`; `None` outside a cluster.
     pub pod_namespace: Option<String>,
+    /// The version to report instead of the built-in one, from `--version=vX.Y.Z`.
+    pub reported_version: Option<String>,
     /// What a start should warn about once: flags without effect here, and what the environment lacks.
     pub warnings: Vec<String>,
 }
@@ -268,6 +270,7 @@ impl ManagerArgs {
             logging: check.logging(),
             manager_user: check.manager_user(env("POD_NAMESPACE"), env("SERVICE_ACCOUNT_NAME")),
             pod_namespace: env("POD_NAMESPACE"),
+            reported_version: self.reported_version(),
             warnings: check.take_warnings(),
         };
         check.verdict().map(|()| settings)

@@ -4,6 +4,7 @@
 mod api;
 mod bed;
 mod house;
+mod manager;
 mod operator;
 mod plugin;
 mod runner;

@@ -93,19 +93,23 @@ struct OwnerLabels {
     name: String,
 }
 
+/// Namespace and cluster label.
+type ClusterName = (String, String);
+
 /// Jobs by owner, and the unfinished ones counted.
 #[derive(Default)]
 pub struct JobIndex {
     by_owner: HashMap<OwnerLabels, BTreeMap<String, Arc<JobView>>>,
-    /// Unfinished Jobs by namespace and cluster label.
-    unfinished_by_cluster: HashMap<(String, String), usize>,
+    /// Unfinished Jobs.
+    unfinished_by_cluster: HashMap<ClusterName, usize>,
     unfinished: usize,
     /// Unfinished Jobs by kind of owner and operation, where the labels name both.
     active: BTreeMap<(Kind, Op), u64>,
 }
 
 impl JobIndex {
-    fn counted(view: &JobView) -> Option<((String, String), Option<(Kind, Op)>)> {
+    /// Where an unfinished Job counts: its cluster, and its run where the labels name one.
+    fn counted(view: &JobView) -> Option<(ClusterName, Option<(Kind, Op)>)> {
         if view.facts.state.is_finished() {
             return None;
         }

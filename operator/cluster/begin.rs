@@ -220,7 +220,7 @@ impl Pass<'_> {
             force_unlock: self.force_unlock(state),
             policy,
         };
-        let started = self.start(&plan, None).await?;
+        let started = Box::pin(self.start(&plan, None)).await?;
         Ok(self.report_started(started, &plan, decision))
     }
 
@@ -289,7 +289,7 @@ impl Pass<'_> {
             guard: None,
             force_unlock: None,
         };
-        self.start(&plan, Some(&live)).await
+        Box::pin(self.start(&plan, Some(&live))).await
     }
 
     /// Runs the start sequence, from its beginning or, for a Job that exists, from the fence.
@@ -318,7 +318,7 @@ impl Pass<'_> {
             build: &build,
         };
         let started = match existing {
-            None => self.context.starter.start(&start, &mut hand).await,
+            None => Box::pin(self.context.starter.start(&start, &mut hand)).await,
             Some(job) => self.context.starter.repair(&start, job, &mut hand).await,
         };
         self.object = hand.object;

@@ -152,7 +152,7 @@ impl Pass<'_> {
             Action::Watch(earlier) => {
                 requeue = earlier.map_or(requeue, |earlier| earlier.min(requeue))
             }
-            Action::Arm => match self.arm(job).await? {
+            Action::Arm => match Box::pin(self.arm(job)).await? {
                 Started::Running { .. } => {}
                 Started::Waiting(_) | Started::Deferred(_) => requeue = seconds(DEFER_REQUEUE),
             },

@@ -87,7 +87,7 @@ impl<'a> Pass<'a> {
             bookkeeping::read(&self.context.access, &self.context.caches, self.key(), &uid).await;
         let (read, outcome) = match read {
             Ok(read) => {
-                let outcome = self.flow(&read).await;
+                let outcome = Box::pin(self.flow(&read)).await;
                 (read, outcome)
             }
             Err(error) => (JobsRead::default(), Err(error.into())),
@@ -110,7 +110,7 @@ impl<'a> Pass<'a> {
         self.bookkeep(&history).await?;
         self.bookkept = true;
         if let Some(job) = history.active() {
-            if let Some(end) = self.watch_active(job).await? {
+            if let Some(end) = Box::pin(self.watch_active(job)).await? {
                 return Ok(end);
             }
         } else if self.cache_lags(&history).await? {
@@ -133,7 +133,7 @@ impl<'a> Pass<'a> {
             Some(Retained::Foreign { uid }) => return self.beside_retained_state(uid).await,
             None => {}
         }
-        self.decide(&history, state).await
+        Box::pin(self.decide(&history, state)).await
     }
 
     async fn decide(
@@ -164,8 +164,7 @@ impl<'a> Pass<'a> {
             Action::DropFinalizer => self.drop_finalizer().await,
             Action::Retain => self.retain().await,
             Action::Start(run) => {
-                self.begin(run, &decision, history, &state, built, ready)
-                    .await
+                Box::pin(self.begin(run, &decision, history, &state, built, ready)).await
             }
         }
     }

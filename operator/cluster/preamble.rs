@@ -23,7 +23,7 @@ pub(super) enum Preamble {
     /// Nothing more in this pass; come back by itself, since nothing will wake the object.
     Wait,
     /// Go on with the pass.
-    Go(Ownership),
+    Go(Box<Ownership>),
 }
 
 /// What the preamble found out for the pass.
@@ -147,7 +147,7 @@ pub(super) async fn run(
             return Ok(Preamble::Stop);
         }
     }
-    Ok(Preamble::Go(Ownership { cluster, paused }))
+    Ok(Preamble::Go(Box::new(Ownership { cluster, paused })))
 }
 
 /// Reports a closed owner gate, on `Ready` too as long as nothing was provisioned (lifecycle.md §4).

@@ -328,7 +328,7 @@ impl Pass<'_> {
             });
             self.events.push(EventData::normal(
                 "Provisioned",
-                "the infrastructure is provisioned".to_owned(),
+                "the infrastructure is provisioned",
             ));
         }
         let own = endpoint(self.object.next.spec.control_plane_endpoint.as_ref());
@@ -439,8 +439,7 @@ impl Pass<'_> {
             && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await?
         {
             let note = "removed a stale state lock: its holder ended, and without a state no Job could unlock it";
-            self.events
-                .push(EventData::warning("ForceUnlocked", note.to_owned()));
+            self.events.push(EventData::warning("ForceUnlocked", note));
             return Ok(());
         }
         state.lock = Some(lock);

@@ -217,6 +217,7 @@ fn the_defaults_are_those_of_the_table() {
                 "system:serviceaccount:captf-system:captf-controller-manager".to_owned()
             ),
             pod_namespace: Some("captf-system".to_owned()),
+            reported_version: None,
             warnings: vec![],
         }
     );

@@ -11,6 +11,7 @@ pub(super) struct Trouble {
     resource: String,
     kind: String,
     api_version: String,
+    /// Served from a CustomResourceDefinition: the built-in groups watched here have no dot.
     is_custom: bool,
     /// What was said last; nothing while all is well.
     said: Option<String>,
@@ -20,7 +21,7 @@ impl Trouble {
     pub(super) fn of<W: Wire>() -> Self {
         let (group, plural) = (W::Kind::group(&()), W::Kind::plural(&()));
         Self {
-            is_custom: group.ends_with(".x-k8s.io") && group.contains("cluster"),
+            is_custom: group.contains('.'),
             resource: if group.is_empty() {
                 plural.into_owned()
             } else {

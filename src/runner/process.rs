@@ -116,6 +116,9 @@ async fn supervise<T>(
     loop {
         // A killed process is waited for alone: what it left behind may hold its output for ever.
         let give_up_at = match (&ended, stop.kill_at()) {
+            (Some((status, _)), _) if killed && !status.success() => {
+                return Err(not_stopped(stop.grace()));
+            }
             (Some((status, _)), _) if !output_open || killed => return Ok(*status),
             (Some((_, at)), kill_at) => {
                 Some(kill_at.unwrap_or(*at + stop.grace()).max(*at + DRAIN))
@@ -136,12 +139,18 @@ async fn supervise<T>(
                 if let Some((status, _)) = ended {
                     return Ok(status);
                 }
-                tracing::warn!("the runtime did not stop in time and is killed; it may leave its state lock behind");
                 killed = true;
                 child.start_kill().map_err(|e| format!("cannot kill the runtime: {e}"))?;
             }
         }
     }
+}
+
+fn not_stopped(grace: Duration) -> String {
+    format!(
+        "the runtime did not stop within {} s and was killed; it may have left its state lock behind",
+        grace.as_secs()
+    )
 }
 
 async fn sleep_until(moment: Option<Instant>) {

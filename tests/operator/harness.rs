@@ -24,6 +24,9 @@ use tokio::task::JoinSet;
 use crate::testbed::fault::Faults;
 use crate::testbed::{Bed, World, wait};
 
+/// The runner's image where no pod ever runs.
+const RUNNER_IMAGE: &str = "registry.example.com/captf:v1";
+
 /// An operator that makes a pass when the test says so, on caches that are up to date, or by itself.
 pub(crate) struct Operator {
     pub(crate) context: Context,
@@ -38,20 +41,31 @@ pub(crate) struct Operator {
 impl Operator {
     /// An operator without faults, whose passes the test makes.
     pub(crate) async fn new(bed: &Bed, world: &World) -> Self {
-        Self::with(bed, world, &Faults::none(), true).await
+        Self::with(bed, world, &Faults::none(), true, RUNNER_IMAGE).await
+    }
+
+    /// An operator on a node, whose Jobs get the runner from this image.
+    pub(crate) async fn on_node(bed: &Bed, world: &World, runner_image: &str) -> Self {
+        Self::with(bed, world, &Faults::none(), true, runner_image).await
     }
 
     /// An operator whose requests (not its watches) meet `faults`.
     pub(crate) async fn faulty(bed: &Bed, world: &World, faults: &Faults) -> Self {
-        Self::with(bed, world, faults, true).await
+        Self::with(bed, world, faults, true, RUNNER_IMAGE).await
     }
 
     /// An operator that takes no cluster write lease.
     pub(crate) async fn without_gate(bed: &Bed, world: &World) -> Self {
-        Self::with(bed, world, &Faults::none(), false).await
+        Self::with(bed, world, &Faults::none(), false, RUNNER_IMAGE).await
     }
 
-    async fn with(bed: &Bed, world: &World, faults: &Faults, gate: bool) -> Self {
+    async fn with(
+        bed: &Bed,
+        world: &World,
+        faults: &Faults,
+        gate: bool,
+        runner_image: &str,
+    ) -> Self {
         let clock = Clock::system();
         let config = bed.config().await;
         let client = faults.around(connect(&config, &clock).unwrap());
@@ -81,7 +95,7 @@ impl Operator {
             events,
             metrics: Arc::new(metrics.clone()),
             options: Arc::new(Options {
-                runner_image: "registry.example.com/captf:v1".to_owned(),
+                runner_image: runner_image.to_owned(),
                 runner_events: true,
                 cluster_operation_gate: gate,
                 max_active_jobs: 200,

@@ -2,3 +2,4 @@
 
 mod api;
 pub(crate) mod harness;
+mod node;

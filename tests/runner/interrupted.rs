@@ -61,7 +61,12 @@ while true; do sleep 0.05; done"#,
     let run = running.end();
     run.failed("interrupted", Some("apply"));
     assert!(signalled.elapsed() >= Duration::from_secs(1));
-    assert!(run.tail().contains("signal 9"), "{}", run.tail());
+    assert!(
+        run.tail()
+            .contains("did not stop within 1 s and was killed"),
+        "{}",
+        run.tail()
+    );
     assert_eq!(run.steps().last().unwrap(), &("apply".to_owned(), 1));
 }
 

@@ -22,4 +22,4 @@ pub(crate) mod world;
 
 pub(crate) use bed::{Action, Bed, Component, Options, sweep};
 pub(crate) use shared::{ControlPlane, Node};
-pub(crate) use world::World;
+pub(crate) use world::{MANAGER_NAMESPACE, World};

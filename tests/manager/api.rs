@@ -1,0 +1,5 @@
+//! Against the shared control plane.
+
+mod caches;
+mod election;
+mod process;
