@@ -119,7 +119,7 @@ fn apply<W: Wire, I: Index<W::View>>(
         Err(object) => {
             store.keep(&name);
             tracing::error!(kind = %object.kind, namespace = %name.namespace, name = %name.name, error = %object.error,
-                "an object cannot be decoded and is left as it was last seen");
+                "an object cannot be decoded and is left as it was last seen: correct it as its CustomResourceDefinition says");
         }
     }
 }

@@ -136,7 +136,7 @@ impl Pass<'_> {
             .context
             .caches
             .last_seen_pod(&job.uid)
-            .is_some_and(|pod| !pod.never_started());
+            .is_some_and(|pod| pod.source.has_started());
         let situation = Situation {
             seen_started,
             repair: RepairContext {

@@ -72,7 +72,7 @@ impl<'a> Pass<'a> {
             object,
             now,
             records: Records::default(),
-            events: Vec::new(),
+            events: ownership.converted.then(converted).into_iter().collect(),
             written: Vec::new(),
             before,
             bookkept: false,
@@ -249,6 +249,14 @@ impl<'a> Pass<'a> {
         status::announce_with_jobs(self.context, &self.object, &self.before, history);
         Ok(())
     }
+}
+
+/// The garbage collector would have taken Jobs, state and inputs at once (lifecycle.md §4).
+fn converted() -> EventData {
+    EventData::normal(
+        "ForegroundDeletionConverted",
+        "took the finalizer foregroundDeletion off: the infrastructure is looked after before dependents go",
+    )
 }
 
 /// A constant of the rules as a requeue.
