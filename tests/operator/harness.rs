@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use captf::client::{Access, Clock, connect};
 use captf::events::EventData;
@@ -102,6 +102,12 @@ impl Setup {
             ..Self::default()
         }
     }
+}
+
+/// A clock that starts now and goes `times` as fast as others.
+pub(crate) fn fast_clock(times: u32) -> Clock {
+    let (start, begun) = (Clock::system().now(), Instant::now());
+    Clock::with_raw(Arc::new(move || start + begun.elapsed() * times))
 }
 
 /// A clock that stands at `now`, but for a microsecond with each look: no two moments are the same.
