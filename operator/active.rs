@@ -16,10 +16,9 @@ use crate::operator::secrets::per_run::{self, JobRef, Presence};
 pub enum Action {
     /// Watch it.
     Watch,
-    /// Not armed and younger than the repair allows: whoever created it may still do so. It is not
-    /// recorded as active meanwhile, because an active Job that the status names is never repaired;
-    /// look again after this time (failover.md C10).
-    LeaveToCreator(SignedDuration),
+    /// Its creator may still be at work, or died before it armed it: come back after this time, and
+    /// leave it unnamed until then.
+    AwaitCreator(SignedDuration),
     /// Somebody created it and did not arm it: go on at the fence.
     Arm,
     /// It can never start: delete it. The text goes into the event.
@@ -53,21 +52,20 @@ pub async fn examine(
     if situation.seen_started && !job.is_marked(crate::api::keys::annotations::PULL_FAILED) {
         return Ok(Action::Watch);
     }
-    match stuck::repair(job, None, None, now, situation.repair) {
-        Repair::Later(wait) => {
-            return Ok(match per_run::presence(access, reference).await? {
-                // Armed already, and only the status patch was lost (failover.md C11).
-                Presence::Own => Action::Watch,
-                Presence::Missing | Presence::Other => Action::LeaveToCreator(wait),
-            });
-        }
-        Repair::No if job.age(now) < stuck::STUCK_AGE => return Ok(Action::Watch),
-        Repair::No | Repair::ReadSecret | Repair::Fence => {}
+    let young = job.age(now) < stuck::STUCK_AGE;
+    if young && stuck::repair(job, None, None, now, situation.repair) == Repair::No {
+        return Ok(Action::Watch);
     }
     let secret = match per_run::presence(access, reference).await? {
         Presence::Missing => RunSecret::Missing,
         Presence::Own | Presence::Other => RunSecret::Present,
     };
+    if let Repair::Later(wait) = stuck::repair(job, Some(secret), None, now, situation.repair) {
+        return Ok(Action::AwaitCreator(wait));
+    }
+    if young && secret == RunSecret::Present {
+        return Ok(Action::Watch);
+    }
     let pods = pods_of(access, &reference.namespace, &job.name).await?;
     Ok(judge(job, secret, &pods, situation, now))
 }

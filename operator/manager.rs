@@ -165,31 +165,22 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     });
     let clock = Clock::system();
     metrics.track_clock(clock.clone());
-    let host = config
-        .cluster_url
-        .authority()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let client = metrics::counted(connect(&config, &clock)?, &metrics, &host);
     let candidate = candidate(&settings, &config, &clock)?;
     let term = candidate
         .as_ref()
         .map_or_else(Term::unlimited, Elector::term);
-    // What passes write is sent only while this process leads; what it asks about requests always is.
-    let access = Access::new(
-        election::fenced(client.clone(), &term),
-        clock.clone(),
-        REQUEST_LIMIT,
-    );
-    let reviews = Access::new(client, clock.clone(), REQUEST_LIMIT);
+    let Clients {
+        passes: access,
+        reviews,
+        watches,
+    } = clients(&config, &clock, &metrics, &term)?;
 
     let queue: WorkQueue<ObjectKey> = WorkQueue::new(metrics.queue(CLUSTER_CONTROLLER));
     let caches = Caches::new(settings.scope.clone());
     let wake: Arc<dyn Wake> = Arc::new(queue.clone());
     let counted = Arc::clone(&caches);
     metrics.track_active_jobs(move || counted.active_jobs());
-    let watching = connect(&watch::client_config(config.clone()), &clock)?;
-    let mut background = caches.watch(&watching, &wake);
+    let mut background = caches.watch(&watches, &wake);
     health::serve(&settings, &metrics, &reviews, &mut background).await?;
 
     let (events, publisher) = Events::start(access.clone(), instance());
@@ -258,6 +249,40 @@ async fn stop(
             std::process::exit(1);
         }
     }
+}
+
+/// Ways to the API server, each request counted.
+struct Clients {
+    /// For passes: sends writes only while this process leads.
+    passes: Access,
+    /// Asks who may read metrics, leading or not.
+    reviews: Access,
+    /// For watches: notices a connection that fell silent.
+    watches: kube::Client,
+}
+
+fn clients(
+    config: &kube::Config,
+    clock: &Clock,
+    metrics: &Metrics,
+    term: &Term,
+) -> Result<Clients, ConnectError> {
+    let host = config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let client = metrics::counted(connect(config, clock)?, metrics, &host);
+    let watches = connect(&watch::client_config(config.clone()), clock)?;
+    Ok(Clients {
+        passes: Access::new(
+            election::fenced(client.clone(), term),
+            clock.clone(),
+            REQUEST_LIMIT,
+        ),
+        reviews: Access::new(client, clock.clone(), REQUEST_LIMIT),
+        watches: metrics::counted(watches, metrics, &host),
+    })
 }
 
 /// The candidate of the election, unless there is none.

@@ -11,14 +11,14 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::operator;
+use crate::operator::settings::{ManagerArgs, dashed_flag_names};
 use crate::plugin::completion::CompletionArgs;
 use crate::plugin::leases::LeasesArgs;
 use crate::plugin::version::VersionArgs;
 use crate::plugin::why::WhyArgs;
-use crate::operator::settings::{ManagerArgs, dashed_flag_names};
 use crate::plugin::{self, Error, Exit, GlobalArgs, Settings};
 use crate::runner::{self, RunnerArgs};
-use crate::operator;
 
 /// What follows every help text.
 const AFTER_HELP: &str = "Global flags such as --context and --namespace: kubectl captf options\n\
@@ -79,6 +79,21 @@ Examples:
 
     /// List the global flags
     Options,
+
+    /// Run the operator (in the cluster; it has flags of its own)
+    #[command(disable_help_flag = true)]
+    Manager(OwnFlags),
+
+    /// Run one operation in the pod of a Job
+    #[command(disable_help_flag = true, hide = true)]
+    Runner(OwnFlags),
+}
+
+/// The arguments of a life that parses its own. Only a flag before its name brings them here.
+#[derive(clap::Args, Debug)]
+struct OwnFlags {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    args: Vec<OsString>,
 }
 
 /// Which life is meant.
@@ -157,9 +172,14 @@ pub fn main() -> ExitCode {
     match Entry::of(std::env::args_os().collect()) {
         Entry::Manager(args) => manager(args),
         Entry::Runner(args) => runner::main(RunnerArgs::new(args)),
-        Entry::Complete(words) => finish(plugin::complete(&Cli::command(), &words)),
+        Entry::Complete(words) => finish(plugin::complete(&completion_tree(), &words)),
         Entry::Plugin { program, args } => finish(plugin_command(&program, args)),
     }
+}
+
+/// The tree that completion walks: the manager's flags stand where they are typed.
+fn completion_tree() -> clap::Command {
+    Cli::command().mut_subcommand("manager", ManagerArgs::augment_args)
 }
 
 /// The operator. Its flags are spelled with `-` or `_`, and `--version` means more than clap's.
@@ -212,6 +232,8 @@ fn plugin_command(program: &str, args: Vec<OsString>) -> Result<Exit, Error> {
         }
         Command::Completion(args) => plugin::completion::run(&args),
         Command::Options => options(),
+        Command::Manager(OwnFlags { args }) => Err(own_flags(program, "manager", &args)),
+        Command::Runner(OwnFlags { args }) => Err(own_flags(program, "runner", &args)),
         Command::Leases(args) => {
             let settings = Settings::try_from(cli.global)?;
             plugin::block_on(&settings.clone(), plugin::leases::run(&args, settings))
@@ -221,6 +243,18 @@ fn plugin_command(program: &str, args: Vec<OsString>) -> Result<Exit, Error> {
             plugin::block_on(&settings.clone(), plugin::why::run(&args, settings))
         }
     }
+}
+
+/// The refusal of global flags before a command that has none (cli.md §10).
+fn own_flags(program: &str, command: &str, args: &[OsString]) -> Error {
+    let args: String = args
+        .iter()
+        .map(|arg| format!(" {}", arg.to_string_lossy()))
+        .collect();
+    Error::usage(
+        format!("{command} takes no flags before its name"),
+        format!("{program} {command}{args}"),
+    )
 }
 
 /// The global flags as a command without anything else.

@@ -5,6 +5,7 @@ mod api;
 mod bed;
 mod house;
 mod kill;
+mod leases;
 mod manager;
 mod operator;
 mod plugin;

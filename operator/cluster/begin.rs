@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::jiff::Timestamp;
+use kube::core::PartialObjectMeta;
 use serde_json::json;
 
 use super::jobs::related;
@@ -15,7 +16,7 @@ use super::state::StateRead;
 use super::{PassError, inputs};
 use crate::api::conditions::{ApplyJobSucceeded, Deleting, DependenciesReady, State as _, Verdict};
 use crate::api::keys::{TRUE, annotations};
-use crate::api::{ImagePullPolicy, JobPolicy};
+use crate::api::{ImagePullPolicy, JobPolicy, TerraformCluster};
 use crate::client::{Access, ApiError};
 use crate::decide::{
     self, ACTIVE_JOB_REQUEUE, APPROVAL_REQUEUE, Cause, Decision, Reason, Run, STATE_REQUEUE,
@@ -220,7 +221,7 @@ impl Pass<'_> {
             force_unlock: self.force_unlock(state),
             policy,
         };
-        let started = self.start(&plan, None).await?;
+        let started = Box::pin(self.start(&plan, None)).await?;
         Ok(self.report_started(started, &plan, decision))
     }
 
@@ -289,7 +290,7 @@ impl Pass<'_> {
             guard: None,
             force_unlock: None,
         };
-        self.start(&plan, Some(&live)).await
+        Box::pin(self.start(&plan, Some(&live))).await
     }
 
     /// Runs the start sequence, from its beginning or, for a Job that exists, from the fence.
@@ -318,7 +319,7 @@ impl Pass<'_> {
             build: &build,
         };
         let started = match existing {
-            None => self.context.starter.start(&start, &mut hand).await,
+            None => Box::pin(self.context.starter.start(&start, &mut hand)).await,
             Some(job) => self.context.starter.repair(&start, job, &mut hand).await,
         };
         self.object = hand.object;
@@ -555,14 +556,17 @@ impl Startable for Hand<'_> {
             .await
     }
 
+    async fn paused(&self) -> Result<bool, ApiError> {
+        let api = self
+            .access
+            .api::<PartialObjectMeta<TerraformCluster>>(&self.object.key().namespace);
+        let live = self.access.get(&api, &self.object.key().name).await?;
+        Ok(live.is_some_and(|live| owner::paused(&live.metadata, false).is_some()))
+    }
+
     async fn clear_active_job(&mut self, job: &JobName) -> Result<(), ApiError> {
-        let named = self
-            .object
-            .stored_status()
-            .and_then(|status| status.workspace.active_job.as_ref());
-        if named.is_some_and(|active| active.name == job.as_str()) {
-            self.object.clear_active_job_now(self.access).await?;
-        }
-        Ok(())
+        self.object
+            .release_active_job(self.access, job.as_str())
+            .await
     }
 }

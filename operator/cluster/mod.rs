@@ -78,9 +78,7 @@ pub async fn reconcile(
             Ok(Some(WAIT_REQUEUE))
         }
         Preamble::Go(ownership) => {
-            Pass::new(context, object, ownership, before, now)
-                .run()
-                .await
+            Box::pin(Pass::new(context, object, *ownership, before, now).run()).await
         }
     }
 }

@@ -34,8 +34,10 @@ pub(super) struct Pass<'a> {
     pub(super) paused: Option<&'static str>,
     pub(super) now: Timestamp,
     pub(super) records: Records,
-    /// Events that belong to what was done, besides those that conditions give rise to.
+    /// Events about what was done already: they are told however the pass ends.
     pub(super) events: Vec<EventData>,
+    /// Events about what the pass's patch writes: they are told once it succeeded.
+    pub(super) written: Vec<EventData>,
     /// Conditions before the preamble.
     before: Vec<Condition>,
     /// Bookkeeping went through: the finished Jobs may be marked once the status patch succeeded.
@@ -69,7 +71,8 @@ impl<'a> Pass<'a> {
             object,
             now,
             records: Records::default(),
-            events: Vec::new(),
+            events: ownership.converted.then(converted).into_iter().collect(),
+            written: Vec::new(),
             before,
             bookkept: false,
             late_error: None,
@@ -87,7 +90,7 @@ impl<'a> Pass<'a> {
             bookkeeping::read(&self.context.access, &self.context.caches, self.key(), &uid).await;
         let (read, outcome) = match read {
             Ok(read) => {
-                let outcome = self.flow(&read).await;
+                let outcome = Box::pin(self.flow(&read)).await;
                 (read, outcome)
             }
             Err(error) => (JobsRead::default(), Err(error.into())),
@@ -110,7 +113,7 @@ impl<'a> Pass<'a> {
         self.bookkeep(&history).await?;
         self.bookkept = true;
         if let Some(job) = history.active() {
-            if let Some(end) = self.watch_active(job).await? {
+            if let Some(end) = Box::pin(self.watch_active(job)).await? {
                 return Ok(end);
             }
         } else if self.cache_lags(&history).await? {
@@ -133,7 +136,7 @@ impl<'a> Pass<'a> {
             Some(Retained::Foreign { uid }) => return self.beside_retained_state(uid).await,
             None => {}
         }
-        self.decide(&history, state).await
+        Box::pin(self.decide(&history, state)).await
     }
 
     async fn decide(
@@ -164,8 +167,7 @@ impl<'a> Pass<'a> {
             Action::DropFinalizer => self.drop_finalizer().await,
             Action::Retain => self.retain().await,
             Action::Start(run) => {
-                self.begin(run, &decision, history, &state, built, ready)
-                    .await
+                Box::pin(self.begin(run, &decision, history, &state, built, ready)).await
             }
         }
     }
@@ -207,8 +209,11 @@ impl<'a> Pass<'a> {
         self.object.workspace().source = (source != SourceStatus::default()).then_some(source);
     }
 
-    /// The one patch, then the marks, then the events (lifecycle.md §5).
+    /// What was done is told; then the one patch, the marks, and what the patch changed (lifecycle.md §5).
     async fn finish(&mut self, history: &History<'_>) -> Result<(), PassError> {
+        for event in self.events.drain(..) {
+            status::tell(self.context, &self.object, event);
+        }
         status::summarise(&mut self.object, self.now);
         self.object.save(&self.context.access).await?;
         measure::object(&self.context.metrics, &self.owner.key, &self.object);
@@ -218,12 +223,20 @@ impl<'a> Pass<'a> {
                 self.context.caches.forget_pod(&finished.job.uid);
             }
         }
-        for event in self.events.drain(..) {
+        for event in self.written.drain(..) {
             status::tell(self.context, &self.object, event);
         }
         status::announce_with_jobs(self.context, &self.object, &self.before, history);
         Ok(())
     }
+}
+
+/// The garbage collector would have taken Jobs, state and inputs at once (lifecycle.md §4).
+fn converted() -> EventData {
+    EventData::normal(
+        "ForegroundDeletionConverted",
+        "took the finalizer foregroundDeletion off: the infrastructure is looked after before dependents go",
+    )
 }
 
 /// A constant of the rules as a requeue.

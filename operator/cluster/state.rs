@@ -326,9 +326,9 @@ impl Pass<'_> {
             self.object.workspace().initialization = Some(Initialization {
                 provisioned: Some(true),
             });
-            self.events.push(EventData::normal(
+            self.written.push(EventData::normal(
                 "Provisioned",
-                "the infrastructure is provisioned".to_owned(),
+                "the infrastructure is provisioned",
             ));
         }
         let own = endpoint(self.object.next.spec.control_plane_endpoint.as_ref());
@@ -368,7 +368,7 @@ impl Pass<'_> {
             "the control plane endpoint is {}:{}",
             found.host, found.port
         );
-        self.events
+        self.written
             .push(EventData::normal("ControlPlaneEndpointSet", note));
     }
 
@@ -380,7 +380,7 @@ impl Pass<'_> {
             self.object.status().failure_domains = domains.clone();
             let names: Vec<&str> = domains.iter().map(|domain| domain.name.as_str()).collect();
             let note = format!("the failure domains are now: {}", names.join(", "));
-            self.events
+            self.written
                 .push(EventData::normal("FailureDomainsChanged", note));
         }
     }
@@ -392,7 +392,7 @@ impl Pass<'_> {
             Ok(published) => self.object.status().exports = Some(published),
             Err(error) => {
                 if self.object.status().exports.take().is_some() || fresh {
-                    self.events
+                    self.written
                         .push(EventData::warning("ExportsNotPublished", error.to_string()));
                 }
             }
@@ -439,8 +439,7 @@ impl Pass<'_> {
             && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await?
         {
             let note = "removed a stale state lock: its holder ended, and without a state no Job could unlock it";
-            self.events
-                .push(EventData::warning("ForceUnlocked", note.to_owned()));
+            self.events.push(EventData::warning("ForceUnlocked", note));
             return Ok(());
         }
         state.lock = Some(lock);

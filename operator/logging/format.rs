@@ -121,7 +121,8 @@ fn verbosity(level: Level) -> Option<u8> {
     }
 }
 
-/// `I1001 12:00:00.000000    4711 pass.rs:42] "message" key="value"`
+/// `I1001 12:00:00.000000    4711 pass.rs:42] "message" key="value"`; a message without fields stands
+/// without quotes, as klog writes one that is no structured event.
 pub(super) struct Klog;
 
 impl<S, N> FormatEvent<S, N> for Klog
@@ -148,11 +149,13 @@ fn klog_line(now: Timestamp, event: &Event<'_>, collected: &Collected) -> String
     };
     let time = now.to_zoned(TimeZone::UTC).strftime("%m%d %H:%M:%S%.6f");
     let (file, line) = place(event);
-    let mut text = format!(
-        "{severity}{time} {:>7} {file}:{line}] {:?}",
-        std::process::id(),
-        collected.message
-    );
+    let mut text = format!("{severity}{time} {:>7} {file}:{line}] ", std::process::id());
+    if collected.fields.is_empty() && !collected.message.contains('\n') {
+        text.push_str(&collected.message);
+    } else {
+        // Quoted, so that a line stays a line.
+        text.push_str(&format!("{:?}", collected.message));
+    }
     for (key, value) in &collected.fields {
         // klog calls an error `err`.
         let key = if key == "error" { "err" } else { key };
@@ -295,6 +298,22 @@ mod tests {
             .collect();
         found.sort_unstable();
         assert_eq!(found, words);
+    }
+
+    #[test]
+    fn a_message_without_fields_stands_without_quotes() {
+        let lines = Lines::default();
+        let layer = tracing_subscriber::fmt::layer()
+            .with_writer(lines.clone())
+            .with_ansi(false)
+            .fmt_fields(Fields)
+            .event_format(Klog);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!("{}", r#"FLAG: --v="2""#);
+        });
+        let bytes = lines.0.lock().unwrap().clone();
+        let line = String::from_utf8(bytes).unwrap();
+        assert!(line.ends_with("] FLAG: --v=\"2\"\n"), "{line}");
     }
 
     #[test]

@@ -139,6 +139,43 @@ fn what_is_typed_wrong_ends_with_two() {
 }
 
 #[test]
+fn the_operator_is_in_the_help_and_has_flags_of_its_own() {
+    let help = run(&["--help"]).stdout;
+    assert!(help.contains("  manager "), "{help}");
+    assert!(!help.contains("runner"), "{help}");
+    let manager = run(&["manager", "--help"]);
+    assert_eq!(manager.code, 0);
+    assert!(
+        manager.stdout.contains("--leader-elect"),
+        "{}",
+        manager.stdout
+    );
+    assert!(!manager.stdout.contains("--as-group"), "{}", manager.stdout);
+    let misplaced = run(&["--namespace", "x", "manager", "--leader-elect"]);
+    assert_eq!(misplaced.code, 2);
+    assert_eq!(
+        misplaced.stderr,
+        "error: manager takes no flags before its name\nhint: kubectl captf manager --leader-elect\n"
+    );
+}
+
+#[test]
+fn the_three_lives_answer_to_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, args, expected) in [
+        ("manager", &["version"][..], "manager v"),
+        ("runner", &["version"], "runner v"),
+        ("kubectl-captf", &["version", "--client"], "client "),
+    ] {
+        let link = dir.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-captf"), &link).unwrap();
+        let said = said(std::process::Command::new(&link).env_clear().args(args));
+        assert!(said.stdout.starts_with(expected), "{name}: {said:?}");
+        assert_eq!(said.code, 0, "{name}");
+    }
+}
+
+#[test]
 fn a_template_is_refused_with_the_way_to_do_it() {
     let said = run(&["leases", "-o", "go-template={{.}}"]);
     assert_eq!(said.code, 2);
@@ -177,6 +214,7 @@ fn completion_offers_commands_flags_and_values() {
     assert!(lines(&["l"]).starts_with("leases\tList run and cluster leases"));
     assert!(lines(&["leases", "--wai"]).starts_with("--waiters\t"));
     assert_eq!(lines(&["leases", "-o", "j"]), "json\n:4\n");
+    assert!(lines(&["manager", "--leader-elect-re"]).contains("--leader-elect-retry-period\t"));
     assert_eq!(
         lines(&["leases", "--sort-by=b"]),
         "--sort-by=backstop\tThe backstop that passes first comes first\n:4\n"

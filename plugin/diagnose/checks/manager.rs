@@ -156,9 +156,8 @@ fn lapsed(facts: &Facts) -> Option<Finding> {
         .head(|first| first.message.clone_from(&warning.message))
         .then(recheck(short(facts), 30))
         .action(
-            Action::required("Look", "look at the manager's pods").command(
-                "kubectl get pods -n captf-system -l control-plane=controller-manager",
-            ),
+            Action::required("Look", "look at the manager's pods")
+                .command("kubectl get pods -n captf-system -l control-plane=controller-manager"),
         )
         .never("delete the lease"),
     )

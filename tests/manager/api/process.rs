@@ -44,7 +44,7 @@ async fn every_flag_is_logged_at_the_start() {
     );
     manager.works().await;
     let log = manager.log();
-    assert!(log.contains(r#"FLAG: --max-active-jobs=\"7\""#), "{log}");
+    assert!(log.contains(r#"FLAG: --max-active-jobs="7""#), "{log}");
     assert!(log.contains("--vmodule has no effect"), "{log}");
 }
 
