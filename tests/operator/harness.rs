@@ -133,8 +133,17 @@ impl Operator {
     /// An operator on a node, whose Jobs get the runner from this image.
     pub(crate) async fn on_node(bed: &Bed, world: &World, runner_image: &str) -> Self {
         let role = repository().join("operator/manifests/rbac/runner-role.yaml");
-        let applied = bed.kubectl().args(["apply", "--server-side", "-f"]).arg(role).output().unwrap();
-        assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+        let applied = bed
+            .kubectl()
+            .args(["apply", "--server-side", "-f"])
+            .arg(role)
+            .output()
+            .unwrap();
+        assert!(
+            applied.status.success(),
+            "{}",
+            String::from_utf8_lossy(&applied.stderr)
+        );
         let setup = Setup {
             runner_image: runner_image.to_owned(),
             ..Setup::default()
