@@ -253,7 +253,13 @@ async fn an_api_server_that_hangs_up_is_asked_seldom_and_a_stop_is_clean() {
         manager.log()
     );
     let said = complaints(&manager.log());
-    assert!(said <= 2 * WATCHES, "{said} complaints: {}", manager.log());
+    // Once each, or twice where the end of a connection looked different the second time.
+    assert!(
+        (WATCHES..=2 * WATCHES).contains(&said),
+        "{said} complaints: {}",
+        manager.log()
+    );
+    assert!(!manager.log().contains("works again"), "{}", manager.log());
     assert_eq!(manager.health("/healthz").await.0, 200);
     let status = manager.stop().await;
     assert_eq!(status.code(), Some(0), "{}", manager.log());
