@@ -260,6 +260,11 @@ async fn c11_an_armed_job_that_the_status_does_not_name_is_watched() {
         record.resource_version(),
         "the record is written once"
     );
+    assert_eq!(
+        next.events("JobCreated").await.len(),
+        1,
+        "told by the pass that records it"
+    );
     ends(&next, &world, &job).await;
 }
 
