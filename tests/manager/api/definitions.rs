@@ -2,12 +2,14 @@
 //! since every other test needs them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::manager::program::Manager;
 use crate::testbed::wait::{LIMIT, so, until};
+use crate::testbed::world::resource;
 use crate::testbed::{Bed, Options, World};
 
 const CLUSTERS: &str = "terraformclusters.infrastructure.cluster.x-k8s.io";
@@ -30,8 +32,22 @@ fn definitions(client: &kube::Client) -> Api<CustomResourceDefinition> {
     Api::all(client.clone())
 }
 
-/// Takes the definition of TerraformClusters away and returns it.
+/// Takes the definition of TerraformClusters away and returns it. Objects of earlier tests go with it, whose
+/// finalizers no manager takes off any more.
 async fn uninstall(world: &World) -> CustomResourceDefinition {
+    let (resource, _) = resource("TerraformCluster");
+    let everywhere: Api<DynamicObject> = Api::all_with(world.client.clone(), &resource);
+    for object in everywhere.list(&ListParams::default()).await.unwrap() {
+        if object.metadata.finalizers.is_some() {
+            let namespace = object.metadata.namespace.clone().unwrap_or_default();
+            let own: Api<DynamicObject> =
+                Api::namespaced_with(world.client.clone(), &namespace, &resource);
+            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            own.patch(&object.name_any(), &PatchParams::default(), &free)
+                .await
+                .unwrap();
+        }
+    }
     let api = definitions(&world.client);
     let definition = api.get(CLUSTERS).await.unwrap();
     api.delete(CLUSTERS, &DeleteParams::default())
@@ -64,7 +80,7 @@ async fn established(world: &World) {
     until("TerraformClusters to be served", LIMIT, async || {
         world
             .api("TerraformCluster")
-            .list(&kube::api::ListParams::default())
+            .list(&ListParams::default())
             .await
             .map(drop)
             .map_err(|error| error.to_string())
@@ -150,7 +166,7 @@ async fn store_malformed(world: &World, name: &str) {
         "metadata": {"name": name, "namespace": world.namespace},
         "spec": {"source": "registry.example.com/noop-cluster:v1"},
     });
-    let object: kube::api::DynamicObject = serde_json::from_value(malformed).unwrap();
+    let object: DynamicObject = serde_json::from_value(malformed).unwrap();
     until("the lax schema to be in force", LIMIT, async || {
         world
             .api("TerraformCluster")
