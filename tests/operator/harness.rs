@@ -232,11 +232,6 @@ impl Operator {
         self.workers = controller::start(&self.context, &self.queue, &metrics, 2);
     }
 
-    /// The namespace that it works in.
-    pub(crate) fn namespace(&self) -> &str {
-        &self.world.namespace
-    }
-
     /// One pass over the TerraformCluster, once the caches show what the API server has.
     pub(crate) async fn pass(&self, name: &str) -> Result<Requeue, PassError> {
         self.caught_up(name).await;
