@@ -46,7 +46,7 @@ build_kubectl() {
 clean_up() {
   local code=$?
   trap - EXIT
-  if [ $code -ne 0 ] && [ -n "$manager" ]; then
+  if [ $code -eq 1 ] && [ -n "$manager" ]; then
     { echo "the manager's last words:"; tail -n 15 "$work/manager.log"; } >&2
   fi
   manager_down
@@ -66,7 +66,7 @@ binary=$(realpath "$CAPTF_BINARY") && [ -x "$binary" ] || fail "CAPTF_BINARY=$CA
 step "the test bed's programs (minutes the first time)"
 bed=$(tests/testbed/build.sh)
 plain_kubectl=$(build_kubectl) # in a subshell: it changes the folder
-work=$(mktemp -d)
+work=$(mktemp -d -t captf-bench.XXXXXX)
 manager=
 trap clean_up EXIT
 trap 'exit 130' INT

@@ -33,7 +33,7 @@ manager_up() {
   kubectl config view --raw -o json |
     jq --arg token "$token" '.users[].user = {token: $token}' >"$work/manager.kubeconfig"
   health=$(free_port) diagnostics=$(free_port)
-  POD_NAMESPACE=captf-system "$binary" manager --kubeconfig "$work/manager.kubeconfig" --leader-elect \
+  POD_NAMESPACE=captf-system SERVICE_ACCOUNT_NAME=captf-controller-manager "$binary" manager --kubeconfig "$work/manager.kubeconfig" --leader-elect \
     --health-addr "127.0.0.1:$health" --diagnostics-address "127.0.0.1:$diagnostics" \
     --runner-image registry.example.com/captf:v1 >"$work/manager.log" 2>&1 &
   manager=$!

@@ -22,7 +22,7 @@ wait_for() {
 quiet() {
   local what=$1 calm=$2 until=$((SECONDS + LIMIT)) before now since=$EPOCHREALTIME
   shift 2
-  before=$("$@")
+  before=$("$@") now=$before
   while awk "BEGIN { exit !($EPOCHREALTIME - $since < $calm) }"; do
     [ $SECONDS -lt $until ] || fail "$what did not come to rest within ${LIMIT}s; last seen: $now"
     sleep 0.2
@@ -60,7 +60,7 @@ peak_rss() {
 # clock NAME RUNS COMMAND: runs the command line (no shell) and leaves the median, in seconds, in medians[NAME].
 declare -A medians
 clock() {
-  hyperfine --shell=none --style none --warmup 2 --runs "$2" --export-json "$work/hyperfine.json" "$3" >/dev/null ||
-    fail "$3 failed; run it by hand on a bed (tests/testbed/README.md)"
+  hyperfine --shell=none --style none --warmup 2 --runs "$2" --export-json "$work/hyperfine.json" "$3" >"$work/hyperfine.log" 2>&1 ||
+    fail "$3 failed: $(tail -n 3 "$work/hyperfine.log")"
   medians[$1]=$(jq '.results[0].median' "$work/hyperfine.json")
 }

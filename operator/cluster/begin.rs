@@ -339,7 +339,7 @@ impl Pass<'_> {
                     plan.attempt,
                     decision.reason.as_str()
                 );
-                self.events
+                self.written
                     .push(EventData::normal("JobCreated", note).about(related(&job)));
                 if decision.reason == Reason::Due(Cause::InputsChanged) {
                     self.context

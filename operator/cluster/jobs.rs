@@ -171,8 +171,25 @@ impl Pass<'_> {
                     .await?
             }
         }
+        if !known_active {
+            self.tell_of_unrecorded(job);
+        }
         self.report_active(job);
         Ok(Some(End::Requeue(self.paused.is_none().then_some(requeue))))
+    }
+
+    /// Whoever created this Job stopped before the status patch that records it, which JobCreated
+    /// follows: the pass that records the Job tells of it, so that it is told once (failover.md C9 to
+    /// C11).
+    fn tell_of_unrecorded(&mut self, job: &JobFacts) {
+        let note = format!(
+            "Job {} to {}, attempt {}, was created and not yet recorded in the status",
+            job.name,
+            job.op.unwrap_or(Op::Apply),
+            job.attempt.unwrap_or(1),
+        );
+        self.written
+            .push(EventData::normal("JobCreated", note).about(related(job)));
     }
 
     /// Mirrors the active Job into the status and keeps the object from being moved meanwhile.

@@ -13,6 +13,7 @@ use crate::api::conditions::{self, Deleting, State as _};
 use crate::decide::{self, Action};
 use crate::events::EventData;
 use crate::jobs::history::History;
+use crate::jobs::report::is_wait;
 use crate::lease::{DEFER_REQUEUE, WAIT_REQUEUE};
 use crate::names::{Kind, ObjectKey, Suffix};
 use crate::operator::bookkeeping::{self, JobsRead};
@@ -96,12 +97,31 @@ impl<'a> Pass<'a> {
             Err(error) => (JobsRead::default(), Err(error.into())),
         };
         let history = read.history(&uid);
+        if outcome.is_err() && history.unread().next().is_none() {
+            self.keep_waits();
+        }
         let saved = self.finish(&history).await;
         let End::Requeue(requeue) = outcome?;
         saved?;
         match self.late_error.take() {
             Some(error) => Err(error),
             None => Ok(requeue.and_then(|after| after.try_into().ok())),
+        }
+    }
+
+    /// A pass that failed does not know that a wait is over: it goes on as it was told, so that one wait
+    /// stays one Event (leases.md §7).
+    fn keep_waits(&mut self) {
+        let waits: Vec<Condition> = self
+            .before
+            .iter()
+            .filter(|before| is_wait(&before.reason))
+            .cloned()
+            .collect();
+        for condition in &mut self.object.workspace().conditions {
+            if let Some(wait) = waits.iter().find(|wait| wait.type_ == condition.type_) {
+                condition.clone_from(wait);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod failover;
 mod runs;
+mod sweep;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;

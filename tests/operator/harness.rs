@@ -27,7 +27,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, DynamicObject, ListParams};
 use tokio::task::JoinSet;
 
-use crate::testbed::fault::{Fault, Faults};
+use crate::testbed::fault::{Fault, Faults, Seen};
 use crate::testbed::repository;
 use crate::testbed::{Bed, World, wait};
 
@@ -84,11 +84,16 @@ impl Setup {
         }
     }
 
-    /// An operator whose cache of Jobs stays as it is when the operator starts.
-    pub(crate) fn with_stale_jobs() -> Self {
+    /// An operator whose caches of these resources stay as they are when the operator starts.
+    pub(crate) fn blind_to(resources: &'static [&'static str]) -> Self {
+        let is_of = move |seen: &Seen| {
+            resources
+                .iter()
+                .any(|resource| seen.touches(&Method::GET, resource))
+        };
         Self {
-            watches: Faults::new(|seen| {
-                if seen.is_watch() && seen.touches(&Method::GET, "jobs") {
+            watches: Faults::new(move |seen| {
+                if seen.is_watch() && is_of(seen) {
                     Fault::HangBefore
                 } else {
                     Fault::Pass
@@ -128,8 +133,17 @@ impl Operator {
     /// An operator on a node, whose Jobs get the runner from this image.
     pub(crate) async fn on_node(bed: &Bed, world: &World, runner_image: &str) -> Self {
         let role = repository().join("operator/manifests/rbac/runner-role.yaml");
-        let applied = bed.kubectl().args(["apply", "--server-side", "-f"]).arg(role).output().unwrap();
-        assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+        let applied = bed
+            .kubectl()
+            .args(["apply", "--server-side", "-f"])
+            .arg(role)
+            .output()
+            .unwrap();
+        assert!(
+            applied.status.success(),
+            "{}",
+            String::from_utf8_lossy(&applied.stderr)
+        );
         let setup = Setup {
             runner_image: runner_image.to_owned(),
             ..Setup::default()
@@ -210,6 +224,11 @@ impl Operator {
     pub(crate) fn run(&mut self) {
         let metrics = self.metrics.controller("test", 2);
         self.workers = controller::start(&self.context, &self.queue, &metrics, 2);
+    }
+
+    /// The namespace that it works in.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.world.namespace
     }
 
     /// One pass over the TerraformCluster, once the caches show what the API server has.

@@ -4,7 +4,10 @@
 use captf::names::LeaseScope::{Cluster, Run};
 use serde_json::{Value, json};
 
+use super::program::run_with;
 use super::scene::{JOB, OBJECT, Scene};
+use crate::testbed::wait::{LIMIT, until};
+use crate::testbed::{Bed, Options};
 
 /// Replaces what differs from run to run, then compares with the checked-in snapshot.
 macro_rules! shows {
@@ -30,8 +33,8 @@ const FILTERS: [(&str, &str); 10] = [
         r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
         "<uid>",
     ),
-    (r#""resourceVersion": "\d+""#, r#""resourceVersion": "<n>""#),
-    (r#""(ageSeconds|remainingSeconds)": -?\d+"#, r#""$1": <n>"#),
+    (r#"(resourceVersion"?: )"\d+""#, r#"$1"<n>""#),
+    (r#"((age|remaining)Seconds"?: )-?\d+"#, "$1<n>"),
     (r"captf-run-[0-9a-f]{16}-m", "captf-run-<machine>-m"),
     (r"\b\d+[hms](\d+[ms])?( ago| left| off)", "<length>$2"),
     // Padding follows the width of what it pads.
@@ -536,4 +539,129 @@ async fn colour_is_a_choice_of_the_flag() {
         assert!(painted.stdout.contains('\u{1b}'), "{painted:?}");
         assert!(!plain.stdout.contains('\u{1b}'), "{plain:?}");
     }
+}
+
+#[tokio::test]
+async fn many_holders_are_judged_by_tables_and_pages() {
+    let scene = Scene::new().await;
+    let finished = "captf-c-demo-apply-a2-000002";
+    scene.job(JOB).await;
+    scene.job(finished).await;
+    let ending = crate::testbed::jobs::Ending::success(&json!({}));
+    crate::testbed::jobs::finish(
+        &scene.world.client,
+        &scene.world.namespace,
+        finished,
+        ending,
+    )
+    .await;
+    for number in 0..38 {
+        let machine = format!("m{number}");
+        let holder = match number {
+            0 => JOB.to_owned(),
+            1 => finished.to_owned(),
+            _ => format!("captf-m-{machine}-apply-a1-abcdef"),
+        };
+        scene.machine_lease(&machine, &holder, 620).await;
+    }
+
+    let said = scene.run(&["leases", "-o", "json", "--chunk-size", "7", "-v", "6"]);
+    let list: Value = serde_json::from_str(&said.stdout).unwrap();
+    let count = |state: &str| {
+        let items = list["items"].as_array().unwrap().iter();
+        items.filter(|lease| lease["state"] == state).count()
+    };
+    assert_eq!(
+        (
+            count("Held"),
+            count("HolderFinished"),
+            count("HolderMissing")
+        ),
+        (1, 1, 36),
+        "{}",
+        said.stderr
+    );
+    let requests = |part: &str| {
+        said.stderr
+            .lines()
+            .filter(|line| line.contains(part))
+            .count()
+    };
+    assert_eq!(requests("/leases?"), 6, "{}", said.stderr);
+    // One table of the operator's Jobs, one of all Jobs to confirm the many that have none.
+    assert_eq!(
+        (requests("/jobs?"), requests("/jobs/")),
+        (2, 0),
+        "{}",
+        said.stderr
+    );
+    assert!(!said.stderr.contains("/secrets"), "{}", said.stderr);
+}
+
+#[tokio::test]
+async fn a_cluster_without_the_kinds_is_told_from_one_without_the_object() {
+    let bed = tokio::task::spawn_blocking(|| Bed::start(Options::control_plane()))
+        .await
+        .unwrap()
+        .unwrap();
+    let mut kubectl = bed.kubectl();
+    kubectl.args([
+        "delete",
+        "crd",
+        "terraformclusters.infrastructure.cluster.x-k8s.io",
+    ]);
+    let deleted = tokio::task::spawn_blocking(move || kubectl.output())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(deleted.status.success());
+    let said = until("the kind to be gone", LIMIT, async || {
+        let said = run_with(bed.kubeconfig(), &["why", "tfc/demo"]);
+        if said.stderr.contains("does not serve") {
+            Ok(said)
+        } else {
+            Err(said.stderr)
+        }
+    })
+    .await;
+    assert_eq!(said.code, 1);
+    assert!(said.is_refusal(), "{said:?}");
+    assert_eq!(
+        said.stderr,
+        "error: this cluster does not serve infrastructure.cluster.x-k8s.io/v1alpha1 terraformclusters\n\
+         hint: is CAPTF installed, and is this the management cluster?\n"
+    );
+    // Leases are Kubernetes' own, so an empty list stays an empty list.
+    assert_eq!(
+        run_with(bed.kubeconfig(), &["leases", "-A", "-o", "wide"]).code,
+        0
+    );
+}
+
+#[tokio::test]
+async fn a_malformed_lease_among_good_ones_is_listed_with_what_is_odd() {
+    let scene = Scene::new().await;
+    scene.lease(Run, JOB, 3).await;
+    scene
+        .world
+        .create(json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "captf-run-odd", "namespace": scene.world.namespace,
+                "labels": {"captf.io/lease": "run"},
+                "annotations": {"captf.io/lease-acquired-at": "yesterday"}},
+            "spec": {"holderIdentity": "nobody's job", "leaseDurationSeconds": 1},
+        }))
+        .await;
+    let list: Value = serde_json::from_str(&scene.run(&["leases", "-o", "json"]).stdout).unwrap();
+    let leases = list["items"].as_array().unwrap();
+    let odd = leases
+        .iter()
+        .find(|lease| lease["name"] == "captf-run-odd")
+        .unwrap();
+    assert_eq!(odd["warnings"][0]["code"], "Unmanaged");
+    assert_eq!(
+        (&odd["releasable"], &odd["refusal"]),
+        (&json!(false), &json!("NotCaptfLease"))
+    );
+    assert_eq!(leases.len(), 2);
 }

@@ -280,60 +280,6 @@ async fn the_fence_refuses_when_a_pause_came_between() {
     }
 }
 
-/// Passes until one has created a Job; its requeue, or nothing when it lost what it would report.
-async fn armed(operator: &Operator) -> Option<std::time::Duration> {
-    for _ in 0..6 {
-        match operator.pass("prod").await {
-            Ok(None) => {}
-            Ok(requeue) => return requeue,
-            Err(error) if error.is_conflict() => return None,
-            Err(error) => panic!("pass: {error}"),
-        }
-    }
-    panic!("no start");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn b12_a_manager_that_looks_between_the_job_and_its_secret_leaves_it_to_its_creator() {
-    let (bed, world) = prod().await;
-    let halt = Halt::default();
-    let per_run_secret = Point::first(Method::POST, "secrets")
-        .since(Method::POST, "jobs")
-        .nth(2);
-    let setup = Setup {
-        faults: halt.before(per_run_secret),
-        limit: duration(120),
-        ..Setup::default()
-    };
-    let creator = Operator::set_up(bed, &world, setup).await;
-    let reported = halt
-        .during(armed(&creator), async {
-            let created = world.only_job("prod").await.creation_timestamp().unwrap().0;
-            let other = Operator::set_up(bed, &world, Setup::at(created + seconds(3))).await;
-            let requeue = other.pass("prod").await.unwrap().expect("it comes back");
-            assert!(
-                requeue > duration(6) && requeue <= duration(7),
-                "{requeue:?}"
-            );
-            world.only_job("prod").await;
-            assert!(world.blocks_move("prod").await);
-        })
-        .await;
-    // The other one wrote the object, so the creator may have to look again before it reports its Job.
-    assert!(
-        reported.is_none_or(|requeue| requeue == duration(60)),
-        "{reported:?}"
-    );
-    assert_eq!(creator.passes("prod", 3).await, Some(duration(60)));
-    assert_eq!(creator.events("JobCreated").await.len(), 1);
-    let other = Operator::new(bed, &world).await;
-    assert_eq!(other.passes("prod", 3).await, Some(duration(60)));
-    let job = world.only_job("prod").await;
-    world.secret_of(&job).await;
-    assert_eq!(world.active_job("prod").await, Some(job.name_any()));
-    assert!(other.events("StuckJobDeleted").await.is_empty());
-}
-
 /// How many Secrets were created after the first Job.
 fn created_after_the_job(faults: &Faults) -> usize {
     let sent = faults.requests();

@@ -5,6 +5,7 @@ mod fence;
 mod gate;
 mod manager;
 mod release;
+mod rivals;
 mod starts;
 mod waits;
 

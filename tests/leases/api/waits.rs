@@ -1,5 +1,8 @@
 //! What a pass does when another Job holds the run lease.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use http::{Method, StatusCode};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -147,6 +150,46 @@ async fn b4_a_wait_after_an_apply_writes_nothing_on_later_passes() {
             .resource_version(),
         before
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b4_a_pass_that_fails_does_not_end_the_wait() {
+    let (bed, world) = prod().await;
+    let start = now();
+    world
+        .hold(&Held::run(&world, "prod", OTHER, start - seconds(30)))
+        .await;
+    let broken = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&broken);
+    let faults = Faults::new(move |seen| {
+        if fails.load(Ordering::SeqCst) && seen.touches(&Method::GET, "jobs") {
+            Fault::Status(StatusCode::INTERNAL_SERVER_ERROR, "InternalError")
+        } else {
+            Fault::Pass
+        }
+    });
+    let operator = Operator::set_up(
+        bed,
+        &world,
+        Setup {
+            faults,
+            ..Setup::at(start)
+        },
+    )
+    .await;
+    operator.passes("prod", 6).await;
+    let waiting = world.told("prod", "ApplyJobSucceeded").await;
+    assert_eq!(waiting.state, "Unknown/WaitingForRunLease");
+    broken.store(true, Ordering::SeqCst);
+    operator.pass("prod").await.unwrap_err();
+    assert_eq!(
+        world.told("prod", "ApplyJobSucceeded").await,
+        waiting,
+        "nobody knows that it is over"
+    );
+    broken.store(false, Ordering::SeqCst);
+    assert_eq!(operator.pass("prod").await.unwrap(), Some(duration(30)));
+    assert_eq!(operator.events("WaitingForRunLease").await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

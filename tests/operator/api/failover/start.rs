@@ -103,7 +103,7 @@ async fn c8_c11_a_job_that_a_lagging_cache_lacks_is_neither_created_again_nor_fo
     ];
     for death in points {
         let (bed, world) = scene().await;
-        let lagging = Operator::set_up(bed, &world, Setup::with_stale_jobs()).await;
+        let lagging = Operator::set_up(bed, &world, Setup::blind_to(&["jobs"])).await;
         dies(bed, &world, &death).await;
         let job = world.only_job("prod").await;
         lagging.object_caught_up("prod").await;
@@ -259,6 +259,11 @@ async fn c11_an_armed_job_that_the_status_does_not_name_is_watched() {
         after.resource_version(),
         record.resource_version(),
         "the record is written once"
+    );
+    assert_eq!(
+        next.events("JobCreated").await.len(),
+        1,
+        "told by the pass that records it"
     );
     ends(&next, &world, &job).await;
 }
