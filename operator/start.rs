@@ -83,6 +83,9 @@ pub enum Started {
     Waiting(Wait),
     /// Not now: no condition, back in five seconds (leases.md §6.6).
     Deferred(String),
+    /// The fence refused a Job that this pass did not create: nothing was deleted, nothing given back;
+    /// its creator or the stuck rule ends it (leases.md §6.7).
+    Refused(String),
 }
 
 /// A start that failed; leases were given back as far as that was safe.
@@ -306,7 +309,7 @@ impl Starter {
                     "another pass works on this Job".to_owned(),
                 ));
             }
-            Fenced::Refused(why) if held.is_none() => return Ok(Started::Deferred(why)),
+            Fenced::Refused(why) if held.is_none() => return Ok(Started::Refused(why)),
             Fenced::Refused(why) => return self.disarm(start, &reference, object, why).await,
         };
         if start.op == Op::Apply {

@@ -20,7 +20,7 @@ use crate::jobs::last_run;
 use crate::jobs::prune::{HistoryLimits, prune};
 use crate::jobs::pull::PullFailure;
 use crate::jobs::report::{self, Report};
-use crate::jobs::stuck::RepairContext;
+use crate::jobs::stuck::{self, RepairContext};
 use crate::lease::{DEFER_REQUEUE, ReleaseMoment};
 use crate::names::{JobName, Op, cluster_write_lease};
 use crate::operator::active::{self, Action, Situation};
@@ -147,7 +147,6 @@ impl Pass<'_> {
             },
         };
         let reference = self.reference(job);
-        let mut requeue = ACTIVE_JOB_REQUEUE;
         match active::examine(&self.context.access, job, &reference, situation).await? {
             Action::Watch => {}
             Action::AwaitCreator(wait) => {
@@ -156,15 +155,16 @@ impl Pass<'_> {
             }
             Action::Arm => match Box::pin(self.arm(job)).await? {
                 Started::Running { .. } => {}
-                Started::Waiting(_) | Started::Deferred(_) => requeue = seconds(DEFER_REQUEUE),
+                Started::Refused(why) if job.age(self.now) >= stuck::STUCK_AGE => {
+                    return self.end_stuck(job, &reference, &why).await;
+                }
+                // Unarmed, it stays unnamed, so that the next pass may try again.
+                Started::Waiting(_) | Started::Deferred(_) | Started::Refused(_) => {
+                    self.block_move();
+                    return Ok(Some(End::Requeue(Some(seconds(DEFER_REQUEUE)))));
+                }
             },
-            Action::Delete(why) => {
-                self.delete_stuck(job, &reference, &why).await?;
-                return Ok(self
-                    .paused
-                    .is_none()
-                    .then(|| End::Requeue(Some(seconds(AFTER_STUCK)))));
-            }
+            Action::Delete(why) => return self.end_stuck(job, &reference, &why).await,
             Action::ReportPull(failure) => self.report_pull(job, &failure).await?,
             Action::UnmarkPull => {
                 self.mark_job(job, json!({annotations::PULL_FAILED: null}))
@@ -175,7 +175,20 @@ impl Pass<'_> {
             self.tell_of_unrecorded(job);
         }
         self.report_active(job);
-        Ok(Some(End::Requeue(self.paused.is_none().then_some(requeue))))
+        let requeue = self.paused.is_none().then_some(ACTIVE_JOB_REQUEUE);
+        Ok(Some(End::Requeue(requeue)))
+    }
+
+    /// A Job that can never start is deleted; on a paused object the pass goes on as if nothing ran.
+    async fn end_stuck(
+        &mut self,
+        job: &JobFacts,
+        reference: &JobRef,
+        why: &str,
+    ) -> Result<Option<End>, PassError> {
+        self.delete_stuck(job, reference, why).await?;
+        let again = End::Requeue(Some(seconds(AFTER_STUCK)));
+        Ok(self.paused.is_none().then_some(again))
     }
 
     /// Whoever created this Job stopped before the status patch that records it, which JobCreated

@@ -1,6 +1,5 @@
 //! Managers that die, and managers that stand still, at a chosen request.
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -144,18 +143,20 @@ impl Halt {
     }
 
     /// Runs `manager`, and `meanwhile` while it stands still. Returns how the manager ended.
-    pub(crate) async fn during<T>(
+    pub(crate) fn during<T>(
         &self,
         manager: impl Future<Output = T>,
         meanwhile: impl Future<Output = ()>,
-    ) -> T {
-        let mut manager = pin!(manager);
-        tokio::select! {
-            _ = &mut manager => panic!("the manager ended without coming to its halt"),
-            () = self.reached() => {}
+    ) -> impl Future<Output = T> {
+        let (mut manager, meanwhile) = (Box::pin(manager), Box::pin(meanwhile));
+        async move {
+            tokio::select! {
+                _ = &mut manager => panic!("the manager ended without coming to its halt"),
+                () = self.reached() => {}
+            }
+            meanwhile.await;
+            self.go_on();
+            manager.await
         }
-        meanwhile.await;
-        self.go_on();
-        manager.await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use captf::client::{Access, Clock, connect};
 use captf::events::EventData;
@@ -102,6 +102,12 @@ impl Setup {
             ..Self::default()
         }
     }
+}
+
+/// A clock that starts now and goes `times` as fast as others.
+pub(crate) fn fast_clock(times: u32) -> Clock {
+    let (start, begun) = (Clock::system().now(), Instant::now());
+    Clock::with_raw(Arc::new(move || start + begun.elapsed() * times))
 }
 
 /// A clock that stands at `now`, but for a microsecond with each look: no two moments are the same.
@@ -224,11 +230,6 @@ impl Operator {
     pub(crate) fn run(&mut self) {
         let metrics = self.metrics.controller("test", 2);
         self.workers = controller::start(&self.context, &self.queue, &metrics, 2);
-    }
-
-    /// The namespace that it works in.
-    pub(crate) fn namespace(&self) -> &str {
-        &self.world.namespace
     }
 
     /// One pass over the TerraformCluster, once the caches show what the API server has.

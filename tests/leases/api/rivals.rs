@@ -5,15 +5,18 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt as _;
 use http::Method;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::DeleteParams;
 use kube::core::ResourceExt as _;
 use kube::runtime::watcher;
 use tokio::task::JoinHandle;
 
 use super::{prod, scene};
-use crate::operator::cut::{Halt, Point};
-use crate::operator::hand::{applied, duration, invalid, now, seconds};
-use crate::operator::harness::{Operator, Setup};
+use crate::operator::cut::{Death, Halt, Point};
+use crate::operator::hand::{Held, applied, duration, invalid, now, seconds};
+use crate::operator::harness::{Operator, Setup, fast_clock};
 use crate::testbed::{World, jobs, wait};
 
 /// A started first attempt, after a failed one that `blind` managers do not know of.
@@ -47,13 +50,12 @@ async fn b11_a_second_manager_that_knows_no_job_starts_none() {
 async fn b11_a_second_manager_that_knows_neither_job_nor_status_starts_none() {
     let (bed, world) = prod().await;
     world.state_by_hand("prod").await;
-    // What this one knows of the object is from before its first Job.
     let working = Operator::set_up(bed, &world, Setup::at(now())).await;
-    while !working
-        .pass("prod")
-        .await
-        .is_ok_and(|_| has_finalizer_and_pause(&working))
-    {}
+    for _ in ["finalizer", "pause"] {
+        working.pass("prod").await.unwrap();
+    }
+    // What the second one knows of the object is from before its first Job.
+    assert!(world.jobs_of("prod").await.is_empty());
     let blind =
         Operator::set_up(bed, &world, Setup::blind_to(&["jobs", "terraformclusters"])).await;
     let job = second_attempt(&working, &world).await;
@@ -62,13 +64,6 @@ async fn b11_a_second_manager_that_knows_neither_job_nor_status_starts_none() {
     assert_eq!(world.jobs_of("prod").await.len(), 2);
     assert_eq!(world.active_job("prod").await, Some(job.clone()));
     assert_eq!(world.holder_of(&world.run_lease("prod")).await, Some(job));
-}
-
-/// The preamble has nothing more to write.
-fn has_finalizer_and_pause(operator: &Operator) -> bool {
-    let caches = &operator.context.caches;
-    let found = caches.terraform_cluster(operator.namespace(), "prod");
-    found.is_some_and(|object| !object.finalizers().is_empty() && object.status.is_some())
 }
 
 /// Passes until one has created a Job; its requeue, or nothing when it lost what it would report.
@@ -125,6 +120,68 @@ async fn b12_a_manager_that_looks_between_the_job_and_its_secret_leaves_it_to_it
     assert!(other.events("StuckJobDeleted").await.is_empty());
 }
 
+/// An unarmed Job whose run lease is gone, and a manager that finds it at this age.
+async fn found_without_lease(age: i64) -> (World, Operator, Job) {
+    let (bed, world) = prod().await;
+    world.state_by_hand("prod").await;
+    let death = Death::before(Point::first(Method::POST, "secrets").since(Method::POST, "jobs"));
+    let creator = Operator::faulty(bed, &world, &death.faults).await;
+    while !death.happened() {
+        let _ = creator.pass("prod").await;
+    }
+    let run = world.run_lease("prod");
+    world
+        .typed::<Lease>()
+        .delete(&run, &DeleteParams::default())
+        .await
+        .unwrap();
+    let job = world.only_job("prod").await;
+    let found = job.creation_timestamp().unwrap().0 + seconds(age);
+    let finder = Operator::set_up(bed, &world, Setup::at(found)).await;
+    (world, finder, job)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adopted_job_that_the_fence_refuses_is_left_alone_and_unnamed() {
+    let (world, finder, job) = found_without_lease(30).await;
+    for _ in 0..2 {
+        assert_eq!(finder.pass("prod").await.unwrap(), Some(duration(5)));
+        assert_eq!(world.only_job("prod").await.uid(), job.uid());
+        assert_eq!(world.active_job("prod").await, None);
+        assert!(world.run_secrets().await.is_empty());
+        finder.clock.advance(duration(5));
+    }
+    // What its creator would do: the lease names the Job again, and the next pass arms it.
+    let start = job.creation_timestamp().unwrap().0;
+    world
+        .hold(&Held::run(&world, "prod", &job.name_any(), start))
+        .await;
+    assert_eq!(finder.pass("prod").await.unwrap(), Some(duration(60)));
+    world.secret_of(&job).await;
+    assert_eq!(world.active_job("prod").await, Some(job.name_any()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adopted_job_that_the_fence_refuses_for_a_minute_is_deleted_as_stuck() {
+    let (world, finder, job) = found_without_lease(60).await;
+    assert_eq!(finder.pass("prod").await.unwrap(), Some(duration(1)));
+    assert!(world.jobs_of("prod").await.is_empty());
+    assert_eq!(finder.events("StuckJobDeleted").await.len(), 1);
+    wait::until("the next Job", wait::LIMIT, async || {
+        finder
+            .pass("prod")
+            .await
+            .map_err(|error| error.to_string())?;
+        wait::so(!world.run_secrets().await.is_empty(), || {
+            "no Job is armed".to_owned()
+        })
+    })
+    .await;
+    let next = world.only_job("prod").await;
+    assert_ne!(next.uid(), job.uid());
+    world.secret_of(&next).await;
+}
+
 /// The per-run Secrets that ever existed, as name and uid.
 struct Armed {
     seen: Arc<Mutex<BTreeSet<(String, String)>>>,
@@ -169,9 +226,15 @@ async fn two_managers_at_once_arm_one_job_per_object_and_count_it_once() {
     const OBJECTS: [&str; 4] = ["a", "b", "c", "d"];
     let (bed, world) = scene().await;
     let armed = Armed::watch(&world);
+    // A Job that both left to the other one is repaired or deleted by its age.
+    let setup = || Setup {
+        clock: fast_clock(5),
+        corrected: false,
+        ..Setup::default()
+    };
     let mut managers = [
-        Operator::new(bed, &world).await,
-        Operator::new(bed, &world).await,
+        Operator::set_up(bed, &world, setup()).await,
+        Operator::set_up(bed, &world, setup()).await,
     ];
     for manager in &mut managers {
         manager.run();

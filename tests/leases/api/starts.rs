@@ -130,7 +130,8 @@ async fn b15_a_job_that_exists_and_cannot_be_read_keeps_the_leases() {
 #[tokio::test(flavor = "multi_thread")]
 async fn b16_a_create_without_a_clear_answer_keeps_the_leases() {
     let (bed, world) = scene().await;
-    let answers: [(&str, usize, fn() -> Fault); 5] = [
+    type Answer = fn() -> Fault;
+    let answers: [(&str, usize, Answer); 5] = [
         ("lost", 1, || Fault::LostAnswer),
         ("not-sent", 0, || Fault::Before),
         ("internal", 0, || {
@@ -156,7 +157,7 @@ async fn b16_a_create_without_a_clear_answer_keeps_the_leases() {
             "{name}: not tried again in the same pass"
         );
         // The next pass computes the same name: it finds the Job, or creates it.
-        assert_eq!(operator.passes(name, 3).await.is_some(), true);
+        assert!(operator.passes(name, 3).await.is_some());
         assert_eq!(world.only_job(name).await.name_any(), intended, "{name}");
         assert_eq!(held_by(&world, name).await, intended, "{name}");
     }
