@@ -14,8 +14,11 @@ use crate::operator::secrets::per_run::{self, JobRef, Presence};
 /// What is to be done about an active Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Watch it; come back earlier than usual when a time is given.
-    Watch(Option<SignedDuration>),
+    /// Watch it.
+    Watch,
+    /// Its creator may still be at work, or died before it armed it: come back after this time, and
+    /// leave it unnamed until then.
+    AwaitCreator(SignedDuration),
     /// Somebody created it and did not arm it: go on at the fence.
     Arm,
     /// It can never start: delete it. The text goes into the event.
@@ -47,17 +50,22 @@ pub async fn examine(
 ) -> Result<Action, ApiError> {
     let now = access.now();
     if situation.seen_started && !job.is_marked(crate::api::keys::annotations::PULL_FAILED) {
-        return Ok(Action::Watch(None));
+        return Ok(Action::Watch);
     }
-    match stuck::repair(job, None, None, now, situation.repair) {
-        Repair::Later(wait) => return Ok(Action::Watch(Some(wait))),
-        Repair::No if job.age(now) < stuck::STUCK_AGE => return Ok(Action::Watch(None)),
-        Repair::No | Repair::ReadSecret | Repair::Fence => {}
+    let young = job.age(now) < stuck::STUCK_AGE;
+    if young && stuck::repair(job, None, None, now, situation.repair) == Repair::No {
+        return Ok(Action::Watch);
     }
     let secret = match per_run::presence(access, reference).await? {
         Presence::Missing => RunSecret::Missing,
         Presence::Own | Presence::Other => RunSecret::Present,
     };
+    if let Repair::Later(wait) = stuck::repair(job, Some(secret), None, now, situation.repair) {
+        return Ok(Action::AwaitCreator(wait));
+    }
+    if young && secret == RunSecret::Present {
+        return Ok(Action::Watch);
+    }
     let pods = pods_of(access, &reference.namespace, &job.name).await?;
     Ok(judge(job, secret, &pods, situation, now))
 }
@@ -85,7 +93,7 @@ fn judge(
         record_exists: false,
     };
     match pull::check(job, pods, now, context) {
-        PullAction::None => Action::Watch(None),
+        PullAction::None => Action::Watch,
         PullAction::Unmark => Action::UnmarkPull,
         PullAction::Report(failure) | PullAction::FallBack(failure) => Action::ReportPull(failure),
         PullAction::Delete(failure) => Action::Delete(format!(

@@ -4,6 +4,8 @@
 //! delays a pass. Each is a new object: what is published marks a change, and aggregating by reason
 //! would keep the note of the first.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -35,6 +37,8 @@ pub struct Events {
     backlog: mpsc::Sender<Event>,
     access: Access,
     instance: String,
+    /// Nanosecond of the newest name, so that no two Events of this process have the same.
+    last: Arc<AtomicI64>,
 }
 
 /// The writer behind [`Events`].
@@ -65,6 +69,7 @@ impl Events {
                 backlog,
                 access,
                 instance,
+                last: Arc::default(),
             },
             Publisher { task },
         )
@@ -72,9 +77,25 @@ impl Events {
 
     /// Publishes an Event about `object`.
     pub fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, event: EventData) {
-        let event = build(object, event, &self.instance, self.access.now());
+        let now = self.access.now();
+        let event = build(object, event, &self.instance, now, self.unique(now));
         if let Err(error) = self.backlog.try_send(event) {
             tracing::warn!(error = %error, "an Event was dropped: too many wait to be written");
+        }
+    }
+}
+
+impl Events {
+    /// The nanosecond of `now`, or the next that names no Event of this process yet.
+    fn unique(&self, now: Timestamp) -> i64 {
+        let now = i64::try_from(now.as_nanosecond()).unwrap_or_default();
+        let next = |last: i64| now.max(last.saturating_add(1));
+        match self
+            .last
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+                Some(next(last))
+            }) {
+            Ok(last) | Err(last) => next(last),
         }
     }
 }
@@ -94,6 +115,7 @@ fn build<K: Resource<DynamicType = ()>>(
     data: EventData,
     instance: &str,
     now: Timestamp,
+    unique: i64,
 ) -> Event {
     let meta = object.meta();
     let namespace = meta
@@ -111,7 +133,7 @@ fn build<K: Resource<DynamicType = ()>>(
     });
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", head(&name), now.as_nanosecond())),
+            name: Some(format!("{}.{unique:x}", head(&name))),
             namespace: Some(namespace),
             ..ObjectMeta::default()
         },
@@ -139,8 +161,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
-    use super::build;
+    use std::time::Duration;
+
+    use super::{Events, build};
     use crate::api::TerraformCluster;
+    use crate::client::{Access, Clock};
     use crate::events::{EventData, RelatedJob};
 
     #[test]
@@ -154,18 +179,14 @@ mod tests {
             name: "captf-c-prod-apply-a1-dbb569".into(),
             uid: "j".into(),
         });
-        let event = build(
-            &object,
-            data,
-            "captf-0",
-            "2026-10-01T12:00:00Z".parse().unwrap(),
-        );
+        let now = "2026-10-01T12:00:00Z".parse().unwrap();
+        let event = build(&object, data, "captf-0", now, 0x18da_660b_2be0_8000);
         let written = serde_json::to_value(&event).unwrap();
         assert_eq!(
             written,
             json!({
                 "apiVersion": "events.k8s.io/v1", "kind": "Event",
-                "metadata": {"name": "prod.18aa6da0c0e70000", "namespace": "team-a"},
+                "metadata": {"name": "prod.18da660b2be08000", "namespace": "team-a"},
                 "eventTime": "2026-10-01T12:00:00.000000Z",
                 "type": "Warning", "reason": "JobFailed", "action": "Reconcile", "note": "note",
                 "regarding": {
@@ -179,5 +200,22 @@ mod tests {
                 "reportingController": "captf-manager", "reportingInstance": "captf-0"
             })
         );
+    }
+
+    #[tokio::test]
+    async fn two_events_of_one_moment_have_two_names() {
+        let client = kube::Client::new(
+            tower::service_fn(|_: http::Request<kube::client::Body>| {
+                std::future::pending::<
+                    Result<http::Response<kube::client::Body>, std::convert::Infallible>,
+                >()
+            }),
+            "default",
+        );
+        let access = Access::new(client, Clock::system(), Duration::from_secs(1));
+        let (events, _publisher) = Events::start(access, "captf-0".to_owned());
+        let now = "2026-10-01T12:00:00Z".parse().unwrap();
+        let names = [events.unique(now), events.unique(now), events.unique(now)];
+        assert!(names[0] < names[1] && names[1] < names[2], "{names:?}");
     }
 }

@@ -1,12 +1,13 @@
 //! The manager process: from its flags to a clean stop (manager.md §1, §8).
 
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::ObjectMeta;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -40,11 +41,17 @@ pub enum ManagerError {
     /// Flags or environment.
     #[error("{0}; kubectl-captf manager --help lists the flags")]
     Flags(#[from] InvalidFlags),
-    /// The kubeconfig cannot be read.
+    /// The kubeconfig cannot be used.
     #[error(
-        "the kubeconfig cannot be read: {0}; name another one with --kubeconfig or $KUBECONFIG"
+        "the kubeconfig {path} cannot be used: {}; correct it, or name another one with --kubeconfig or $KUBECONFIG",
+        unusable(.source)
     )]
-    Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
+    Kubeconfig {
+        /// The file, or the files of `$KUBECONFIG`.
+        path: String,
+        /// Why not; its own text may quote the file.
+        source: Box<KubeconfigError>,
+    },
     /// No kubeconfig was named, and this is no pod.
     #[error(
         "no API server is known: {0}; name a kubeconfig with --kubeconfig or $KUBECONFIG, or run in a pod"
@@ -338,22 +345,47 @@ fn context(
 
 /// `--kubeconfig`, else `$KUBECONFIG`, else the pod's ServiceAccount (manager.md §1.1).
 async fn kube_config(settings: &Settings) -> Result<kube::Config, ManagerError> {
-    let unreadable = |error| ManagerError::Kubeconfig(Box::new(error));
+    let unusable = |path: &OsStr| {
+        let path = path.to_string_lossy().into_owned();
+        move |error| ManagerError::Kubeconfig {
+            path,
+            source: Box::new(error),
+        }
+    };
     let options = KubeConfigOptions::default();
+    let listed = std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty());
     let mut config = if let Some(path) = &settings.kubeconfig {
-        let kubeconfig = Kubeconfig::read_from(path).map_err(unreadable)?;
+        let unusable = unusable(path.as_os_str());
+        let kubeconfig = Kubeconfig::read_from(path).map_err(unusable.clone())?;
         kube::Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
-            .map_err(unreadable)?
-    } else if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
+            .map_err(unusable)?
+    } else if let Some(files) = listed {
         kube::Config::from_kubeconfig(&options)
             .await
-            .map_err(unreadable)?
+            .map_err(unusable(&files))?
     } else {
         kube::Config::incluster().map_err(|error| ManagerError::NoCluster(Box::new(error)))?
     };
     config.default_retry = false;
     Ok(config)
+}
+
+/// What is wrong with a kubeconfig, without a word of its text: credentials may stand next to the fault,
+/// and the parser quotes the lines around it.
+fn unusable(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(cause, _) => cause.to_string(),
+        KubeconfigError::Parse(cause) => match cause.location() {
+            Some(at) => format!(
+                "it is not the YAML of a kubeconfig (line {}, column {})",
+                at.line(),
+                at.column()
+            ),
+            None => "it is not the YAML of a kubeconfig".to_owned(),
+        },
+        other => other.to_string(),
+    }
 }
 
 /// Who reports: the pod's name, which is its host name.

@@ -20,7 +20,7 @@ use crate::operator::secrets::records::Record;
 use crate::operator::secrets::{Owner, RunInputs, per_run, plan_key, records};
 
 /// What the object of a start must be able to do.
-pub trait Startable: Send {
+pub trait Startable: Send + Sync {
     /// Persists block-move now, saying whose Job it is and until when it can matter, and answers
     /// whether the object's own annotations pause it.
     fn block_move(
@@ -29,7 +29,9 @@ pub trait Startable: Send {
     ) -> impl Future<Output = Result<bool, ApiError>> + Send;
     /// Takes block-move off now.
     fn unblock_move(&mut self) -> impl Future<Output = Result<(), ApiError>> + Send;
-    /// Takes `status.activeJob` off now when it names this Job.
+    /// Reads live whether the object's own annotations pause it now.
+    fn paused(&self) -> impl Future<Output = Result<bool, ApiError>> + Send;
+    /// Takes `status.activeJob` off now when it names this Job on the API server.
     fn clear_active_job(
         &mut self,
         job: &JobName,
@@ -297,7 +299,7 @@ impl Starter {
             name: start.claims.run.holder.clone(),
             uid: job.uid().unwrap_or_default(),
         };
-        let since = match self.fence(start, &reference, held).await? {
+        let since = match self.fence(start, &reference, held, object).await? {
             Fenced::Passed { since } => since,
             Fenced::AnotherPass => {
                 return Ok(Started::Deferred(
@@ -317,7 +319,7 @@ impl Starter {
             )
             .await?;
         }
-        self.write_secret(start, &reference, since).await?;
+        self.write_secret(start, &reference, since, object).await?;
         Ok(Started::Running {
             job: Box::new(JobFacts::from(job)),
         })
@@ -328,8 +330,10 @@ impl Starter {
         start: &Start<'_>,
         job: &JobRef,
         held: Option<&Held>,
+        object: &impl Startable,
     ) -> Result<Fenced, ApiError> {
-        let paused = || self.cluster_paused(start).boxed();
+        let paused =
+            || async { Ok(object.paused().await? || self.cluster_paused(start).await?) }.boxed();
         self.leases
             .fence(&start.claims, &job.uid, held, start.running, &paused)
             .await
@@ -341,6 +345,7 @@ impl Starter {
         start: &Start<'_>,
         job: &JobRef,
         since: Instant,
+        object: &impl Startable,
     ) -> Result<(), StartError> {
         let changed = || StartError::JobChanged {
             job: job.name.clone(),
@@ -351,7 +356,7 @@ impl Starter {
             if live.and_then(|live| live.uid()).as_deref() != Some(job.uid.as_str()) {
                 return Err(changed());
             }
-            match self.fence(start, job, None).await? {
+            match self.fence(start, job, None, object).await? {
                 Fenced::Passed { since } if !Fenced::expired(since) => {}
                 Fenced::Passed { .. } | Fenced::Refused(_) | Fenced::AnotherPass => {
                     return Err(changed());

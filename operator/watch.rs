@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Api;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::utils::Backoff as _;
+use kube::runtime::watcher::{self, DefaultBackoff, watcher};
+use tokio::time::sleep;
 
 use super::cache::{Change, Index, Store};
 use super::queue::Priority;
@@ -24,6 +26,9 @@ const SILENCE: Duration = Duration::from_secs(150);
 
 /// After this many seconds the server ends a watch and it is started again where it stood.
 const WATCH_SECONDS: u32 = 145;
+
+/// The pause after an error when the backoff has no more to say; it never does.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Objects per page of a list: a page is held decoded.
 const PAGE: u32 = 100;
@@ -56,15 +61,24 @@ pub async fn keep<W: Wire, I: Index<W::View>>(
         .page_size(PAGE)
         .timeout(WATCH_SECONDS);
     config.label_selector = labels.map(str::to_owned);
-    let mut events = watcher(api, config).default_backoff().boxed();
+    let mut events = watcher(api, config).boxed();
     let mut trouble = Trouble::of::<W>();
+    let mut backoff = DefaultBackoff::default();
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                trouble.over();
+                // `Init` precedes the request for a list and proves nothing. kube's own backoff takes it
+                // for a success, and would ask a server that is away once a second for ever.
+                if !matches!(event, watcher::Event::Init) {
+                    trouble.over();
+                    backoff.reset();
+                }
                 take_in::<W, I>(event, &store, &subscriber);
             }
-            Err(error) => trouble.report(&error),
+            Err(error) => {
+                trouble.report(&error);
+                sleep(backoff.next().unwrap_or(LONGEST_PAUSE)).await;
+            }
         }
     }
 }
@@ -119,7 +133,7 @@ fn apply<W: Wire, I: Index<W::View>>(
         Err(object) => {
             store.keep(&name);
             tracing::error!(kind = %object.kind, namespace = %name.namespace, name = %name.name, error = %object.error,
-                "an object cannot be decoded and is left as it was last seen");
+                "an object cannot be decoded and is left as it was last seen: correct it as its CustomResourceDefinition says");
         }
     }
 }

@@ -4,6 +4,8 @@
 mod api;
 mod bed;
 mod house;
+mod kill;
+mod leases;
 mod manager;
 mod operator;
 mod plugin;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::jiff::Timestamp;
+use kube::core::PartialObjectMeta;
 use serde_json::json;
 
 use super::jobs::related;
@@ -15,7 +16,7 @@ use super::state::StateRead;
 use super::{PassError, inputs};
 use crate::api::conditions::{ApplyJobSucceeded, Deleting, DependenciesReady, State as _, Verdict};
 use crate::api::keys::{TRUE, annotations};
-use crate::api::{ImagePullPolicy, JobPolicy};
+use crate::api::{ImagePullPolicy, JobPolicy, TerraformCluster};
 use crate::client::{Access, ApiError};
 use crate::decide::{
     self, ACTIVE_JOB_REQUEUE, APPROVAL_REQUEUE, Cause, Decision, Reason, Run, STATE_REQUEUE,
@@ -338,7 +339,7 @@ impl Pass<'_> {
                     plan.attempt,
                     decision.reason.as_str()
                 );
-                self.events
+                self.written
                     .push(EventData::normal("JobCreated", note).about(related(&job)));
                 if decision.reason == Reason::Due(Cause::InputsChanged) {
                     self.context
@@ -555,14 +556,17 @@ impl Startable for Hand<'_> {
             .await
     }
 
+    async fn paused(&self) -> Result<bool, ApiError> {
+        let api = self
+            .access
+            .api::<PartialObjectMeta<TerraformCluster>>(&self.object.key().namespace);
+        let live = self.access.get(&api, &self.object.key().name).await?;
+        Ok(live.is_some_and(|live| owner::paused(&live.metadata, false).is_some()))
+    }
+
     async fn clear_active_job(&mut self, job: &JobName) -> Result<(), ApiError> {
-        let named = self
-            .object
-            .stored_status()
-            .and_then(|status| status.workspace.active_job.as_ref());
-        if named.is_some_and(|active| active.name == job.as_str()) {
-            self.object.clear_active_job_now(self.access).await?;
-        }
-        Ok(())
+        self.object
+            .release_active_job(self.access, job.as_str())
+            .await
     }
 }

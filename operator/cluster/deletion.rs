@@ -6,7 +6,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use super::PassError;
 use super::pass::{End, Pass, gate, seconds};
 use crate::api::conditions::{DeletionBlocked, State as _};
-use crate::api::keys::{finalizers, labels};
+use crate::api::keys::{annotations, finalizers, labels};
 use crate::api::{ApiKind, DeletionPolicy, GROUP, VERSION};
 use crate::decide::{Life, STATE_REQUEUE};
 use crate::events::EventData;
@@ -21,10 +21,11 @@ const NAMED: usize = 3;
 impl Pass<'_> {
     /// Whether the object stays or goes, and how.
     pub(super) fn life(&self) -> Life {
-        match (
-            self.object.deleting(),
-            &self.object.next.spec.workspace.deletion_policy,
-        ) {
+        let policy = &self.object.next.spec.workspace.deletion_policy;
+        let managed_elsewhere = self.object.annotation(annotations::MANAGED_BY).is_some();
+        match (self.object.deleting(), policy) {
+            // Whoever manages the infrastructure goes on with it (deletion.md §8).
+            (true, _) if managed_elsewhere => Life::Retaining,
             (false, _) => Life::Live,
             (true, Some(DeletionPolicy::Retain)) => Life::Retaining,
             (true, _) => Life::Destroying,
@@ -134,7 +135,7 @@ impl Pass<'_> {
         }
         let finalizers = self.object.next.metadata.finalizers.get_or_insert_default();
         finalizers.retain(|finalizer| finalizer != finalizers::CLUSTER);
-        self.events.push(EventData::normal(reason, note));
+        self.written.push(EventData::normal(reason, note));
         Ok(End::Requeue(None))
     }
 

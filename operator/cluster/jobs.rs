@@ -136,7 +136,7 @@ impl Pass<'_> {
             .context
             .caches
             .last_seen_pod(&job.uid)
-            .is_some_and(|pod| !pod.never_started());
+            .is_some_and(|pod| pod.source.has_started());
         let situation = Situation {
             seen_started,
             repair: RepairContext {
@@ -149,8 +149,10 @@ impl Pass<'_> {
         let reference = self.reference(job);
         let mut requeue = ACTIVE_JOB_REQUEUE;
         match active::examine(&self.context.access, job, &reference, situation).await? {
-            Action::Watch(earlier) => {
-                requeue = earlier.map_or(requeue, |earlier| earlier.min(requeue))
+            Action::Watch => {}
+            Action::AwaitCreator(wait) => {
+                self.block_move();
+                return Ok(Some(End::Requeue(Some(wait))));
             }
             Action::Arm => match Box::pin(self.arm(job)).await? {
                 Started::Running { .. } => {}
@@ -169,8 +171,25 @@ impl Pass<'_> {
                     .await?
             }
         }
+        if !known_active {
+            self.tell_of_unrecorded(job);
+        }
         self.report_active(job);
         Ok(Some(End::Requeue(self.paused.is_none().then_some(requeue))))
+    }
+
+    /// Whoever created this Job stopped before the status patch that records it, which JobCreated
+    /// follows: the pass that records the Job tells of it, so that it is told once (failover.md C9 to
+    /// C11).
+    fn tell_of_unrecorded(&mut self, job: &JobFacts) {
+        let note = format!(
+            "Job {} to {}, attempt {}, was created and not yet recorded in the status",
+            job.name,
+            job.op.unwrap_or(Op::Apply),
+            job.attempt.unwrap_or(1),
+        );
+        self.written
+            .push(EventData::normal("JobCreated", note).about(related(job)));
     }
 
     /// Mirrors the active Job into the status and keeps the object from being moved meanwhile.
@@ -184,12 +203,17 @@ impl Pass<'_> {
                 start_time,
             )),
         });
+        self.block_move();
+        if job.op == Some(Op::Apply) {
+            self.report_applying(&job.name);
+        }
+    }
+
+    /// A Job runs: the object cannot be moved meanwhile.
+    fn block_move(&mut self) {
         if self.object.annotation(annotations::BLOCK_MOVE).is_none() {
             let until = self.block_move_until(self.now);
             self.object.annotate(annotations::BLOCK_MOVE, Some(&until));
-        }
-        if job.op == Some(Op::Apply) {
-            self.report_applying(&job.name);
         }
     }
 
@@ -397,7 +421,7 @@ impl Pass<'_> {
         why: &str,
     ) -> Result<(), PassError> {
         let access = &self.context.access;
-        self.object.clear_active_job_now(access).await?;
+        self.object.release_active_job(access, &job.name).await?;
         let api = access.api::<Job>(self.owner.namespace());
         if access
             .delete(&api, &job.name, &Guard::uid(&reference.uid))

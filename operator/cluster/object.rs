@@ -81,12 +81,6 @@ impl Working {
             .map_or(&EMPTY, |status| &status.workspace)
     }
 
-    /// The status as stored before this pass.
-    #[must_use]
-    pub(super) fn stored_status(&self) -> Option<&TerraformClusterStatus> {
-        self.stored.status.as_ref()
-    }
-
     /// Records a condition.
     pub(super) fn set(&mut self, verdict: impl Into<Verdict>, now: Timestamp) {
         let generation = self.next.metadata.generation.unwrap_or_default();
@@ -130,28 +124,37 @@ impl Working {
         Ok(())
     }
 
-    /// Patches `status.activeJob` away now, under the resourceVersion known (jobs.md §8.3).
+    /// Patches `status.activeJob` away now when it names `job` on the API server: a Job that is deleted
+    /// because no pod of it could start did not vanish (jobs.md §8.3). It is read live, since another
+    /// manager may have reported the Job after this pass read the object.
     ///
     /// # Errors
-    /// A conflict when somebody wrote the object since it was read.
-    pub(super) async fn clear_active_job_now(&mut self, access: &Access) -> Result<(), ApiError> {
-        self.workspace().active_job = None;
-        if self
-            .stored
-            .status
-            .as_ref()
-            .is_none_or(|status| status.workspace.active_job.is_none())
-        {
+    /// A failed request, or a conflict when somebody writes the object at the same time; the Job must
+    /// not be deleted then.
+    pub(super) async fn release_active_job(
+        &mut self,
+        access: &Access,
+        job: &str,
+    ) -> Result<(), ApiError> {
+        let api = self.api(access);
+        let name = self.next.name_any();
+        if names_job(self.next.status.as_ref(), job) {
+            self.workspace().active_job = None;
+        }
+        let Some(live) = access.get(&api, &name).await? else {
+            return Ok(());
+        };
+        if !names_job(live.status.as_ref(), job) {
             return Ok(());
         }
-        let patch = json!({
-            "metadata": {"resourceVersion": self.stored.resource_version()},
-            "status": {"activeJob": null},
-        });
-        let written: TerraformCluster = access
-            .patch_status(&self.api(access), &self.next.name_any(), &patch)
-            .await?;
-        self.rebase(written);
+        let version = live.resource_version();
+        let patch =
+            json!({"metadata": {"resourceVersion": version}, "status": {"activeJob": null}});
+        let written: TerraformCluster = access.patch_status(&api, &name, &patch).await?;
+        // Over what somebody else wrote, the end of this pass must not write what it read before.
+        if version == self.stored.resource_version() {
+            self.rebase(written);
+        }
         Ok(())
     }
 
@@ -168,6 +171,7 @@ impl Working {
             let written: TerraformCluster = access.patch(&api, &name, &patch).await?;
             self.rebase(written);
         }
+        self.keep_transition_times();
         let status = merge_diff(&status_part(&self.stored), &status_part(&self.next));
         if let Some(status) = status.filter(|_| !self.gone()) {
             let patch = json!({"metadata": {"resourceVersion": self.stored.resource_version()}, "status": status});
@@ -175,6 +179,14 @@ impl Working {
             self.rebase(written);
         }
         Ok(())
+    }
+
+    fn keep_transition_times(&mut self) {
+        let stored = self.stored.status.as_ref();
+        let before = stored.map_or(&[][..], |status| &status.workspace.conditions);
+        if let Some(status) = &mut self.next.status {
+            conditions::keep_transition_times(&mut status.workspace.conditions, before);
+        }
     }
 
     /// The last finalizer of a deleting object was taken off: the API server has let it go.
@@ -205,6 +217,11 @@ impl Working {
     fn api(&self, access: &Access) -> Api<TerraformCluster> {
         access.api(&self.next.namespace().unwrap_or_default())
     }
+}
+
+fn names_job(status: Option<&TerraformClusterStatus>, job: &str) -> bool {
+    let active = status.and_then(|status| status.workspace.active_job.as_ref());
+    active.is_some_and(|active| active.name == job)
 }
 
 fn main_part(object: &TerraformCluster) -> Value {

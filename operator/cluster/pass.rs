@@ -13,6 +13,7 @@ use crate::api::conditions::{self, Deleting, State as _};
 use crate::decide::{self, Action};
 use crate::events::EventData;
 use crate::jobs::history::History;
+use crate::jobs::report::is_wait;
 use crate::lease::{DEFER_REQUEUE, WAIT_REQUEUE};
 use crate::names::{Kind, ObjectKey, Suffix};
 use crate::operator::bookkeeping::{self, JobsRead};
@@ -34,8 +35,10 @@ pub(super) struct Pass<'a> {
     pub(super) paused: Option<&'static str>,
     pub(super) now: Timestamp,
     pub(super) records: Records,
-    /// Events that belong to what was done, besides those that conditions give rise to.
+    /// Events about what was done already: they are told however the pass ends.
     pub(super) events: Vec<EventData>,
+    /// Events about what the pass's patch writes: they are told once it succeeded.
+    pub(super) written: Vec<EventData>,
     /// Conditions before the preamble.
     before: Vec<Condition>,
     /// Bookkeeping went through: the finished Jobs may be marked once the status patch succeeded.
@@ -69,7 +72,8 @@ impl<'a> Pass<'a> {
             object,
             now,
             records: Records::default(),
-            events: Vec::new(),
+            events: ownership.converted.then(converted).into_iter().collect(),
+            written: Vec::new(),
             before,
             bookkept: false,
             late_error: None,
@@ -93,12 +97,31 @@ impl<'a> Pass<'a> {
             Err(error) => (JobsRead::default(), Err(error.into())),
         };
         let history = read.history(&uid);
+        if outcome.is_err() && history.unread().next().is_none() {
+            self.keep_waits();
+        }
         let saved = self.finish(&history).await;
         let End::Requeue(requeue) = outcome?;
         saved?;
         match self.late_error.take() {
             Some(error) => Err(error),
             None => Ok(requeue.and_then(|after| after.try_into().ok())),
+        }
+    }
+
+    /// A pass that failed does not know that a wait is over: it goes on as it was told, so that one wait
+    /// stays one Event (leases.md §7).
+    fn keep_waits(&mut self) {
+        let waits: Vec<Condition> = self
+            .before
+            .iter()
+            .filter(|before| is_wait(&before.reason))
+            .cloned()
+            .collect();
+        for condition in &mut self.object.workspace().conditions {
+            if let Some(wait) = waits.iter().find(|wait| wait.type_ == condition.type_) {
+                condition.clone_from(wait);
+            }
         }
     }
 
@@ -206,8 +229,11 @@ impl<'a> Pass<'a> {
         self.object.workspace().source = (source != SourceStatus::default()).then_some(source);
     }
 
-    /// The one patch, then the marks, then the events (lifecycle.md §5).
+    /// What was done is told; then the one patch, the marks, and what the patch changed (lifecycle.md §5).
     async fn finish(&mut self, history: &History<'_>) -> Result<(), PassError> {
+        for event in self.events.drain(..) {
+            status::tell(self.context, &self.object, event);
+        }
         status::summarise(&mut self.object, self.now);
         self.object.save(&self.context.access).await?;
         measure::object(&self.context.metrics, &self.owner.key, &self.object);
@@ -217,12 +243,20 @@ impl<'a> Pass<'a> {
                 self.context.caches.forget_pod(&finished.job.uid);
             }
         }
-        for event in self.events.drain(..) {
+        for event in self.written.drain(..) {
             status::tell(self.context, &self.object, event);
         }
         status::announce_with_jobs(self.context, &self.object, &self.before, history);
         Ok(())
     }
+}
+
+/// The garbage collector would have taken Jobs, state and inputs at once (lifecycle.md §4).
+fn converted() -> EventData {
+    EventData::normal(
+        "ForegroundDeletionConverted",
+        "took the finalizer foregroundDeletion off: the infrastructure is looked after before dependents go",
+    )
 }
 
 /// A constant of the rules as a requeue.

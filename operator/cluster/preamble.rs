@@ -33,6 +33,8 @@ pub(super) struct Ownership {
     pub(super) cluster: Option<Cluster>,
     /// Why the object is paused, if it is.
     pub(super) paused: Option<&'static str>,
+    /// A foreground deletion was made an ordinary one in this pass.
+    pub(super) converted: bool,
 }
 
 /// What the object needs before a pass can run, given its owner as read. Pure: the acting part is
@@ -57,7 +59,10 @@ fn need(object: &Working, owner: ClusterOwner<'_>) -> Need {
     let finalizers = object.meta().finalizers.as_deref().unwrap_or_default();
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     if object.deleting() {
-        return if has(FOREGROUND) {
+        return if !has(finalizers::CLUSTER) {
+            // Whatever still holds the object, it is not ours to finish.
+            Need::LeaveAlone
+        } else if has(FOREGROUND) {
             Need::ConvertForegroundDeletion
         } else {
             Need::Nothing
@@ -97,6 +102,7 @@ pub(super) async fn run(
     now: Timestamp,
 ) -> Result<Preamble, ApiError> {
     let meta = object.meta().clone();
+    let mut converted = false;
     let owner = owner::cluster_owner(&meta, cluster.as_ref());
     let valid = matches!(owner, ClusterOwner::Valid(_));
     match need(object, owner) {
@@ -124,6 +130,7 @@ pub(super) async fn run(
                 .filter(|name| *name != FOREGROUND)
                 .collect();
             object.write_now(access, json!({"finalizers": all})).await?;
+            converted = true;
         }
         Need::Nothing => {}
     }
@@ -147,7 +154,11 @@ pub(super) async fn run(
             return Ok(Preamble::Stop);
         }
     }
-    Ok(Preamble::Go(Box::new(Ownership { cluster, paused })))
+    Ok(Preamble::Go(Box::new(Ownership {
+        cluster,
+        paused,
+        converted,
+    })))
 }
 
 /// Reports a closed owner gate, on `Ready` too as long as nothing was provisioned (lifecycle.md §4).
@@ -236,6 +247,16 @@ mod tests {
     fn an_externally_managed_object_is_left_alone() {
         let managed = object(&json!({"annotations": {"cluster.x-k8s.io/managed-by": "x"}}));
         assert_eq!(need(&managed, ClusterOwner::Unowned), Need::LeaveAlone);
+    }
+
+    #[test]
+    fn a_deleting_object_that_does_not_carry_our_finalizer_is_left_alone() {
+        let meta =
+            json!({"deletionTimestamp": "2026-10-01T12:00:00Z", "finalizers": ["somebody/else"]});
+        assert_eq!(
+            need(&object(&meta), ClusterOwner::Unowned),
+            Need::LeaveAlone
+        );
     }
 
     #[test]

@@ -326,7 +326,7 @@ impl Pass<'_> {
             self.object.workspace().initialization = Some(Initialization {
                 provisioned: Some(true),
             });
-            self.events.push(EventData::normal(
+            self.written.push(EventData::normal(
                 "Provisioned",
                 "the infrastructure is provisioned",
             ));
@@ -368,7 +368,7 @@ impl Pass<'_> {
             "the control plane endpoint is {}:{}",
             found.host, found.port
         );
-        self.events
+        self.written
             .push(EventData::normal("ControlPlaneEndpointSet", note));
     }
 
@@ -380,7 +380,7 @@ impl Pass<'_> {
             self.object.status().failure_domains = domains.clone();
             let names: Vec<&str> = domains.iter().map(|domain| domain.name.as_str()).collect();
             let note = format!("the failure domains are now: {}", names.join(", "));
-            self.events
+            self.written
                 .push(EventData::normal("FailureDomainsChanged", note));
         }
     }
@@ -392,7 +392,7 @@ impl Pass<'_> {
             Ok(published) => self.object.status().exports = Some(published),
             Err(error) => {
                 if self.object.status().exports.take().is_some() || fresh {
-                    self.events
+                    self.written
                         .push(EventData::warning("ExportsNotPublished", error.to_string()));
                 }
             }

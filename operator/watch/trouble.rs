@@ -4,6 +4,7 @@ use kube::Resource;
 use kube::runtime::watcher;
 
 use super::Wire;
+use crate::client::innermost;
 
 /// The errors of one watch.
 pub(super) struct Trouble {
@@ -69,8 +70,27 @@ impl Trouble {
             Some(401) => format!(
                 "the API server does not accept the manager's credentials for {resource} ({error})"
             ),
-            _ => error.to_string(),
+            _ => match unreachable(error) {
+                Some(cause) => format!(
+                    "the API server cannot be reached for {resource} ({cause}): check the server that the kubeconfig names \
+                     and the way to it"
+                ),
+                None => error.to_string(),
+            },
         }
+    }
+}
+
+/// The cause at the end of the chain, when no answer came: the outer errors only name layers.
+fn unreachable(error: &watcher::Error) -> Option<String> {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_))
+                .then(|| innermost(error))
+        }
+        watcher::Error::WatchFailed(_)
+        | watcher::Error::WatchError(_)
+        | watcher::Error::NoResourceVersion => None,
     }
 }
 

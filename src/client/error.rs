@@ -129,7 +129,8 @@ fn status_text(status: &kube::core::Status) -> String {
 
 /// The last error of the chain names the cause ("connection refused"); the outer
 /// ones only name layers.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+#[must_use]
+pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;

@@ -13,5 +13,5 @@ mod patch;
 pub use access::{Access, Deletion, Guard};
 pub use clock::{Clock, RawClock};
 pub use connect::{ConnectError, connect};
-pub use error::{ApiError, Class};
+pub use error::{ApiError, Class, innermost};
 pub use patch::merge_diff;

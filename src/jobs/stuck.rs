@@ -83,7 +83,9 @@ fn is_config_failure(reason: &str) -> bool {
 pub enum Repair {
     /// Nothing: the Job is armed, known, paused, or its pods started.
     No,
-    /// Too young: come back when it is this much older.
+    /// Unarmed and so young that its creator may still be at work: come back when it is this much older.
+    /// Until then nobody names it in `status.activeJob`, since a Job that is named there is not
+    /// repaired.
     Later(SignedDuration),
     /// Read the per-run Secret live, then ask again.
     ReadSecret,
@@ -125,11 +127,9 @@ pub fn repair(
         return Repair::No;
     }
     let age = job.age(now);
-    if age < REPAIR_AGE {
-        return Repair::Later(REPAIR_AGE - age);
-    }
     match secret {
         None => Repair::ReadSecret,
+        Some(RunSecret::Missing) if age < REPAIR_AGE => Repair::Later(REPAIR_AGE - age),
         Some(RunSecret::Missing) if context.files_at_hand && none_started(job, pods) => {
             Repair::Fence
         }
@@ -269,8 +269,11 @@ mod tests {
 
     #[test]
     fn a_younger_job_is_left_to_its_creator() {
-        let repair = repair(&job(), None, None, at("12:00:04"), AT_HAND);
-        assert_eq!(repair, Repair::Later(SignedDuration::from_secs(6)));
+        let at_four = |secret| repair(&job(), secret, Some(&[]), at("12:00:04"), AT_HAND);
+        assert_eq!(at_four(None), Repair::ReadSecret);
+        let later = Repair::Later(SignedDuration::from_secs(6));
+        assert_eq!(at_four(Some(RunSecret::Missing)), later);
+        assert_eq!(at_four(Some(RunSecret::Present)), Repair::No);
     }
 
     #[test]

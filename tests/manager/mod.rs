@@ -1,4 +1,6 @@
 //! The shell around the passes: caches, election, servers and the process itself, against a real API
-//! server.
+//! server, and what the process says to bad input.
 
 mod api;
+mod offline;
+pub(crate) mod program;

@@ -1,5 +1,9 @@
 //! The way of one apply through the operator.
 
+mod failover;
+mod runs;
+mod sweep;
+
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams};

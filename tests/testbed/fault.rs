@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     Before,
     /// The server executes it, then the connection fails.
     LostAnswer,
+    /// It reaches the server twice, as through a proxy that repeats; the answer is the second one's.
+    Twice,
     /// It is sent this much later; a caller that gives up before has sent nothing.
     Delay(Duration),
     /// It is never sent and never answered.
@@ -216,6 +218,7 @@ async fn answer(client: kube::Client, request: Request<Body>, fault: Fault) -> A
             send(&client, request).await?;
             Err(reset())
         }
+        Fault::Twice => twice(&client, request).await,
         Fault::HangAfter => {
             send(&client, request).await?;
             std::future::pending().await
@@ -237,6 +240,14 @@ async fn answer(client: kube::Client, request: Request<Body>, fault: Fault) -> A
 async fn send(client: &kube::Client, request: Request<Body>) -> Answer {
     let response = client.send(request).await?;
     Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+}
+
+async fn twice(client: &kube::Client, request: Request<Body>) -> Answer {
+    let (parts, body) = request.into_parts();
+    let bytes = body.collect_bytes().await?;
+    let first = Request::from_parts(parts.clone(), Body::from(bytes.clone()));
+    send(client, first).await?;
+    send(client, Request::from_parts(parts, Body::from(bytes))).await
 }
 
 fn reset() -> BoxError {

@@ -21,5 +21,6 @@ pub(crate) mod wait;
 pub(crate) mod world;
 
 pub(crate) use bed::{Action, Bed, Component, Options, sweep};
+pub(crate) use programs::repository;
 pub(crate) use shared::{ControlPlane, Node};
 pub(crate) use world::{MANAGER_NAMESPACE, World};

@@ -189,6 +189,20 @@ pub fn set(
     changed
 }
 
+/// Gives every condition that ended where it began the time that it came there: a pass may say several
+/// things about one condition, and only the last one counts (conditions-events.md §1). `before` are
+/// the conditions as stored.
+pub fn keep_transition_times(conditions: &mut [Condition], before: &[Condition]) {
+    for condition in conditions {
+        let stored = before
+            .iter()
+            .find(|stored| stored.type_ == condition.type_ && stored.status == condition.status);
+        if let Some(stored) = stored {
+            condition.last_transition_time = stored.last_transition_time.clone();
+        }
+    }
+}
+
 /// Sets the conditions every object of a workload kind has from its first visit on, where they are
 /// missing (lifecycle.md §14.1).
 pub fn set_initial(conditions: &mut Vec<Condition>, kind: Kind, generation: i64, now: Timestamp) {

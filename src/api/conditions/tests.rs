@@ -37,6 +37,35 @@ fn good_before_provisioned() -> Vec<Condition> {
 }
 
 #[test]
+fn a_condition_that_ends_where_it_began_keeps_its_transition_time() {
+    let before = conditions([ApplyJobSucceeded::WaitingForRunLease.with("Job a holds it")]);
+    let later = at("2026-01-02T12:05:00Z");
+    let mut list = before.clone();
+    set(
+        &mut list,
+        ApplyJobSucceeded::ApplySucceeded.plain(),
+        1,
+        later,
+    );
+    set(
+        &mut list,
+        ApplyJobSucceeded::WaitingForRunLease.with("Job b holds it"),
+        1,
+        later,
+    );
+    keep_transition_times(&mut list, &before);
+    assert_eq!(list[0].last_transition_time.0, noon());
+    set(
+        &mut list,
+        ApplyJobSucceeded::ApplySucceeded.plain(),
+        1,
+        later,
+    );
+    keep_transition_times(&mut list, &before);
+    assert_eq!(list[0].last_transition_time.0, later);
+}
+
+#[test]
 fn transition_time_moves_only_with_the_status() {
     let mut list = conditions([ApplyJobSucceeded::NoApplyYet.plain()]);
     let later = at("2026-01-02T12:05:00Z");

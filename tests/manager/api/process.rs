@@ -1,144 +1,20 @@
 //! The built binary as `kubectl-captf manager`.
 
-use std::fs::File;
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use kube::api::Api;
 use serde_json::json;
 
-use crate::testbed::{Bed, ControlPlane, World, wait};
-
-/// A manager process; it ends with the test.
-struct Manager {
-    child: Child,
-    health: u16,
-    diagnostics: u16,
-    log: PathBuf,
-    _folder: tempfile::TempDir,
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-}
-
-impl Manager {
-    /// Starts a manager of the test's namespace, whose election Lease is there, too.
-    fn start(bed: &Bed, world: &World, arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("log");
-        let (health, diagnostics) = (free_port(), free_port());
-        let child = Command::new(env!("CARGO_BIN_EXE_kubectl-captf"))
-            .arg("manager")
-            .arg(format!("--kubeconfig={}", bed.kubeconfig().display()))
-            .arg(format!("--namespace={}", world.namespace))
-            .arg(format!("--health-addr=127.0.0.1:{health}"))
-            .arg(format!("--diagnostics-address=127.0.0.1:{diagnostics}"))
-            .arg("--runner-image=registry.example.com/captf:v1")
-            .args(arguments)
-            .env("POD_NAMESPACE", &world.namespace)
-            .env("SERVICE_ACCOUNT_NAME", "captf-controller-manager")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        Self {
-            child,
-            health,
-            diagnostics,
-            log,
-            _folder: folder,
-        }
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    async fn logged(&mut self, text: &str) {
-        wait::until(
-            &format!("the log to say {text:?}"),
-            wait::LIMIT,
-            async || {
-                let ended = self.child.try_wait().unwrap();
-                wait::so(self.log().contains(text), || {
-                    format!("ended: {ended:?}, log:\n{}", self.log())
-                })
-            },
-        )
-        .await;
-    }
-
-    async fn works(&mut self) {
-        self.logged("starting workers").await;
-    }
-
-    async fn ended(&mut self) -> ExitStatus {
-        wait::until("the manager to end", wait::LIMIT, async || {
-            self.child.try_wait().unwrap().ok_or_else(|| self.log())
-        })
-        .await
-    }
-
-    fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    /// GET of a path of the health server: status and body.
-    async fn health(&self, path: &str) -> (u16, String) {
-        let url = format!("http://127.0.0.1:{}", self.health);
-        get(&url, path, None).await.unwrap()
-    }
-
-    async fn metrics(&self, token: Option<&str>) -> (u16, String) {
-        let url = format!("https://127.0.0.1:{}", self.diagnostics);
-        get(&url, "/metrics", token).await.unwrap()
-    }
-}
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-async fn get(url: &str, path: &str, token: Option<&str>) -> Result<(u16, String), String> {
-    let mut config = kube::Config::new(url.parse().unwrap());
-    config.accept_invalid_certs = true;
-    config.default_retry = false;
-    config.auth_info.token = token.map(|token| token.to_owned().into());
-    let client = kube::Client::try_from(config).map_err(|error| error.to_string())?;
-    let request = http::Request::get(path)
-        .body(kube::client::Body::empty())
-        .unwrap();
-    let response = client
-        .send(request)
-        .await
-        .map_err(|error| error.to_string())?;
-    let status = response.status().as_u16();
-    let body = response
-        .into_body()
-        .collect_bytes()
-        .await
-        .map_err(|error| error.to_string())?;
-    Ok((status, String::from_utf8_lossy(&body).into_owned()))
-}
+use crate::manager::program::Manager;
+use crate::testbed::{ControlPlane, World, wait};
 
 // manager.md §16 B7
 #[tokio::test]
 async fn it_serves_health_works_and_stops_cleanly_on_sigterm() {
     let bed = ControlPlane::shared().await;
     let world = World::new(bed).await;
-    let mut manager = Manager::start(bed, &world, &[]);
+    let manager = Manager::start(bed, &world, &[]);
     manager.works().await;
     assert_eq!(manager.health("/healthz").await, (200, "ok".to_owned()));
     assert_eq!(manager.health("/readyz").await, (200, "ok".to_owned()));
@@ -161,7 +37,7 @@ async fn it_serves_health_works_and_stops_cleanly_on_sigterm() {
 async fn every_flag_is_logged_at_the_start() {
     let bed = ControlPlane::shared().await;
     let world = World::new(bed).await;
-    let mut manager = Manager::start(
+    let manager = Manager::start(
         bed,
         &world,
         &["--max_active_jobs", "7", "-v=4", "--vmodule=a=1"],
@@ -211,7 +87,7 @@ async fn the_version_is_one_line() {
 async fn metrics_are_for_whom_the_api_server_allows() {
     let bed = ControlPlane::shared().await;
     let world = World::new(bed).await;
-    let mut manager = Manager::start(bed, &world, &[]);
+    let manager = Manager::start(bed, &world, &[]);
     manager.works().await;
     assert_eq!(manager.metrics(None).await.0, 401);
     assert_eq!(manager.metrics(Some("forged")).await.0, 401);
@@ -276,27 +152,40 @@ async fn metrics_are_for_whom_the_api_server_allows() {
     }
 }
 
+// failover.md §1: a crash costs up to the lease duration, and the candidate's next try.
 #[tokio::test]
 async fn a_candidate_waits_while_another_leads_and_a_killed_leader_is_succeeded() {
     let bed = ControlPlane::shared().await;
     let world = World::new(bed).await;
     let short = [
         "--leader-elect",
-        "--leader-elect-lease-duration=4s",
-        "--leader-elect-renew-deadline=3s",
-        "--leader-elect-retry-period=1s",
+        "--leader-elect-lease-duration=6s",
+        "--leader-elect-renew-deadline=4s",
+        "--leader-elect-retry-period=200ms",
     ];
-    let mut first = Manager::start(bed, &world, &short);
+    let first = Manager::start(bed, &world, &short);
     first.works().await;
-    let mut second = Manager::start(bed, &world, &short);
+    let second = Manager::start(bed, &world, &short);
     second.logged("another manager leads").await;
     assert_eq!(
         second.health("/readyz").await,
         (200, "ok".to_owned()),
         "readiness depends on leadership"
     );
+    world.cluster("prod").create().await;
+    world
+        .condition("TerraformCluster", "prod", "IdentityAllowed", "True")
+        .await;
+    assert!(!second.log().contains("this manager leads"));
     assert!(!second.log().contains("starting workers"));
-    first.signal(rustix::process::Signal::KILL);
+    first.sword().strike();
+    let killed = Instant::now();
+    second.logged("this manager leads").await;
+    let took = killed.elapsed();
+    assert!(
+        took <= Duration::from_millis(6_000 + 200 + 1_000),
+        "taken over after {took:?}"
+    );
     second.works().await;
 }
 
@@ -305,7 +194,7 @@ async fn a_candidate_waits_while_another_leads_and_a_killed_leader_is_succeeded(
 async fn a_manager_that_lost_its_lease_ends_with_an_error() {
     let bed = ControlPlane::shared().await;
     let world = World::new(bed).await;
-    let mut manager = Manager::start(bed, &world, &["--leader-elect"]);
+    let manager = Manager::start(bed, &world, &["--leader-elect"]);
     manager.works().await;
     let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
         Api::namespaced(world.client.clone(), &world.namespace);
