@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use comfy_table::{Cell, Table};
+use comfy_table::{Cell, ColumnConstraint, Table, Width};
 use serde::Serialize;
 
 use super::colour::{Colour, Tone, printable};
@@ -79,34 +79,69 @@ impl<T: Into<String>> From<T> for Field {
     }
 }
 
+/// Rows that are laid out at once: a long list must not be held as cells.
+const CHUNK: usize = 500;
+
 /// Columns as kubectl prints them: upper-case header, three spaces between columns, no
 /// borders, nothing cut and no trailing blanks (cli.md §13).
+///
+/// `row` makes the cells of the row with this number. It is asked twice, for the widths and for
+/// the text, so that only a part of the cells exists at any time.
 pub(crate) fn table(
     header: &[&str],
-    rows: &[Vec<Field>],
+    rows: usize,
+    row: impl Fn(usize) -> Vec<Field>,
     with_header: bool,
     colour: Colour,
 ) -> String {
+    let mut widths: Vec<usize> = header
+        .iter()
+        .map(|name| if with_header { name.len() } else { 0 })
+        .collect();
+    for number in 0..rows {
+        for (width, field) in widths.iter_mut().zip(row(number)) {
+            *width = (*width).max(printable(&field.text).chars().count());
+        }
+    }
+    let mut text = String::new();
+    let mut first = 0;
+    while first < rows || (first == 0 && with_header) {
+        let last = rows.min(first + CHUNK);
+        let cells: Vec<Vec<Field>> = (first..last).map(&row).collect();
+        let shown = (first == 0 && with_header).then_some(header);
+        let plain = laid_out(shown, &cells, &widths);
+        let chunk = match colour {
+            Colour::Off => plain,
+            Colour::On => painted(&plain, &cells, usize::from(shown.is_some())),
+        };
+        text.push_str(&chunk);
+        text.push('\n');
+        first = last.max(1);
+        if rows == 0 {
+            break;
+        }
+    }
+    text
+}
+
+/// Some rows, each column at least as wide as its widest cell of all.
+fn laid_out(header: Option<&[&str]>, rows: &[Vec<Field>], widths: &[usize]) -> String {
+    /// Blanks between two columns.
+    const GAP: u16 = 3;
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    if with_header {
+    if let Some(header) = header {
         table.set_header(header.iter().map(Cell::new));
     }
     for row in rows {
         table.add_row(row.iter().map(|field| Cell::new(printable(&field.text))));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 3));
+    for (column, width) in table.column_iter_mut().zip(widths) {
+        column.set_padding((0, GAP));
+        let width = u16::try_from(*width).unwrap_or(u16::MAX - GAP);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + GAP)));
     }
-    let plain = table.trim_fmt();
-    let mut text = match colour {
-        Colour::Off => plain,
-        Colour::On => painted(&plain, rows, usize::from(with_header)),
-    };
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    text
+    table.trim_fmt()
 }
 
 /// Colours the cells of a finished table, so that its widths never depend on colour.
@@ -198,10 +233,38 @@ mod tests {
         ]
     }
 
+    fn all(header: &[&str], rows: &[Vec<Field>], with_header: bool, colour: Colour) -> String {
+        table(
+            header,
+            rows.len(),
+            |number| rows[number].clone(),
+            with_header,
+            colour,
+        )
+    }
+
+    #[test]
+    fn a_long_list_keeps_its_columns_from_end_to_end() {
+        let row = |number: usize| {
+            vec![
+                Field::from(if number == 700 { "wide name" } else { "x" }),
+                "y".into(),
+            ]
+        };
+        let text = table(&["A", "B"], 1200, row, true, Colour::Off);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1201);
+        assert_eq!(
+            (lines[0], lines[1], lines[1200]),
+            ("A           B", "x           y", "x           y")
+        );
+        assert_eq!(lines[701], "wide name   y");
+    }
+
     #[test]
     fn columns_are_three_spaces_apart_without_trailing_blanks() {
         assert_eq!(
-            table(&["NAME", "STATE", "AGE"], &rows(), true, Colour::Off),
+            all(&["NAME", "STATE", "AGE"], &rows(), true, Colour::Off),
             "NAME                           STATE   AGE\n\
              captf-run-6d0be5af00180804-c   Held    -\n\
              x                              Free\n"
@@ -210,7 +273,7 @@ mod tests {
 
     #[test]
     fn no_rows_and_no_header_print_nothing() {
-        assert_eq!(table(&["NAME"], &[], false, Colour::Off), "");
+        assert_eq!(all(&["NAME"], &[], false, Colour::Off), "");
     }
 
     #[test]
@@ -246,8 +309,8 @@ mod tests {
         #[test]
         fn colours_change_no_letter(rows in prop::collection::vec(prop::collection::vec(cell(), 3), 0..5), header in any::<bool>()) {
             let names = ["ONE", "TWO", "THREE"];
-            let plain = table(&names, &rows, header, Colour::Off);
-            prop_assert_eq!(without_ansi(&table(&names, &rows, header, Colour::On)), plain);
+            let plain = all(&names, &rows, header, Colour::Off);
+            prop_assert_eq!(without_ansi(&all(&names, &rows, header, Colour::On)), plain);
         }
     }
 }

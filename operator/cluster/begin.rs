@@ -250,6 +250,7 @@ impl Pass<'_> {
 
     /// Goes on with an active Job that nobody armed (jobs.md §5.3).
     pub(super) async fn arm(&mut self, job: &JobFacts) -> Result<Started, PassError> {
+        self.read_records().await?;
         let recorded = self
             .records
             .attempt

@@ -411,6 +411,7 @@ impl Pass<'_> {
     /// Whether the files of exactly this Job can be had again: the attempt record names it, or the
     /// inputs built now have its hash (jobs.md §5.3).
     async fn has_files_of(&mut self, job: &JobFacts) -> Result<bool, PassError> {
+        self.read_records().await?;
         let recorded = self.records.attempt.as_ref().is_some_and(|attempt| {
             attempt.job().is_some_and(|name| name.as_str() == job.name) && attempt.files().is_some()
         });

@@ -34,7 +34,9 @@ pub(super) struct Pass<'a> {
     pub(super) cluster_name: String,
     pub(super) paused: Option<&'static str>,
     pub(super) now: Timestamp,
+    /// The inputs records, once [`Pass::read_records`] read them.
     pub(super) records: Records,
+    records_read: bool,
     /// Events about what was done already: they are told however the pass ends.
     pub(super) events: Vec<EventData>,
     /// Events about what the pass's patch writes: they are told once it succeeded.
@@ -72,6 +74,7 @@ impl<'a> Pass<'a> {
             object,
             now,
             records: Records::default(),
+            records_read: false,
             events: ownership.converted.then(converted).into_iter().collect(),
             written: Vec::new(),
             before,
@@ -127,9 +130,12 @@ impl<'a> Pass<'a> {
 
     /// Everything between the preamble and the status patch.
     async fn flow(&mut self, read: &JobsRead) -> Result<End, PassError> {
-        self.set_up().await?;
+        self.set_up();
         let uid = self.object.uid().to_owned();
         let history = read.history(&uid);
+        if history.active().is_none() || history.unread().next().is_some() {
+            self.read_records().await?;
+        }
         self.bookkeep(&history).await?;
         self.bookkept = true;
         if let Some(job) = history.active() {
@@ -192,8 +198,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Initial conditions, suffix, records (lifecycle.md §6).
-    async fn set_up(&mut self) -> Result<(), PassError> {
+    /// Initial conditions and suffix (lifecycle.md §6).
+    fn set_up(&mut self) {
         let generation = self.object.meta().generation.unwrap_or_default();
         let now = self.now;
         conditions::set_initial(
@@ -212,7 +218,15 @@ impl<'a> Pass<'a> {
             self.object.set(Deleting::Deleting.with(message), now);
         }
         self.object.workspace().state_secret_suffix = Some(self.suffix.as_str().to_owned());
+    }
+
+    /// Reads the inputs records, once. A pass that only watches a running Job does without them.
+    pub(super) async fn read_records(&mut self) -> Result<(), PassError> {
+        if self.records_read {
+            return Ok(());
+        }
         self.records = records::read(&self.context.access, &self.owner).await?;
+        self.records_read = true;
         let digest = self
             .records
             .applied

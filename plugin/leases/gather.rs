@@ -43,15 +43,16 @@ pub(super) async fn leases(
     let mut unknowns = Vec::new();
     let pods = tokio::spawn(live_pods(Arc::clone(server), session.scope.clone()));
     let mut tables = Tables::new(Arc::clone(server));
-    let (items, missing) = select(session, args, |page: &[LeaseItem]| {
+    let mut facts = Vec::new();
+    let missing = select(session, args, |page: &[LeaseItem]| {
         if session.scope == Scope::All {
             page.iter()
                 .for_each(|lease| tables.ask(&lease.metadata.namespace));
         }
+        facts.extend(page.iter().map(LeaseFacts::unread));
     })
     .await?;
 
-    let mut facts: Vec<LeaseFacts> = items.iter().map(LeaseFacts::unread).collect();
     let jobs = holder_jobs(server, &facts, tables, &mut unknowns).await;
     let pods = match pods
         .await
@@ -91,15 +92,18 @@ pub(super) async fn leases(
     })
 }
 
-/// The leases by name, by owner, or by label.
+/// Hands on the leases by name, by owner, or by label, page by page: an item is larger than what is
+/// kept of it. Answers with the first named lease that does not exist.
 async fn select(
     session: &Session,
     args: &LeasesArgs,
-    mut page_seen: impl FnMut(&[LeaseItem]),
-) -> Result<(Vec<LeaseItem>, Option<Error>), Error> {
+    mut each: impl FnMut(&[LeaseItem]),
+) -> Result<Option<Error>, Error> {
     let server = &session.server;
     if let (false, Some(namespace)) = (args.names.is_empty(), session.scope.namespace()) {
-        return by_name(server, namespace, &args.names).await;
+        let (found, missing) = by_name(server, namespace, &args.names).await?;
+        each(&found);
+        return Ok(missing);
     }
     let mut labels = vec![match args.scope {
         Some(scope) => format!("{}={}", key::LEASE, scope.as_str()),
@@ -118,22 +122,20 @@ async fn select(
         ..Query::default()
     };
     let request = Request::list(Resource::LEASES, session.scope.namespace());
-    let mut items = Vec::new();
     let listed = each_page(
         server,
         &request,
         &query,
         Form::Objects,
-        |page: Vec<LeaseItem>| {
-            page_seen(&page);
-            items.extend(page);
-        },
-    );
-    match (listed.await, computed_names(session, args)) {
+        |page: Vec<LeaseItem>| each(&page),
+    )
+    .await;
+    match (listed, computed_names(session, args)) {
         // Whoever may get but not list still gets an answer: the names can be computed.
         (Err(Error::Forbidden { .. }), Some((namespace, names))) => {
             let (found, _) = by_name(server, &namespace, &names).await?;
-            Ok((found, None))
+            each(&found);
+            Ok(None)
         }
         (Err(error), _) => Err(error),
         (Ok(listed), _) => {
@@ -142,7 +144,7 @@ async fn select(
                     "warning: the list was restarted because it took longer than the server keeps history",
                 );
             }
-            Ok((items, None))
+            Ok(None)
         }
     }
 }

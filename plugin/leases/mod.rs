@@ -16,7 +16,7 @@ use super::evaluate::{self, Evaluation, LeaseFacts, State};
 use super::exit::Exit;
 use super::object::Reference;
 use super::output::{self, Format};
-use super::report::{LeaseReport, LeaseReportList};
+use super::report::{LeaseReport, LeaseReportList, Waiter};
 use super::session::{Scope, Session};
 use super::settings::Settings;
 use super::time;
@@ -164,11 +164,18 @@ fn parse_op(text: &str) -> Result<Op, String> {
     text.parse::<Op>().map_err(|error| error.to_string())
 }
 
-/// A lease with its verdict and its report.
+/// A lease with its verdict, and who waits for it where that was asked.
 struct Row {
     facts: LeaseFacts,
     evaluation: Evaluation,
-    report: LeaseReport,
+    waiters: Option<Vec<Waiter>>,
+}
+
+impl Row {
+    /// The lease as reports show it. Made when it is printed: a report is larger than its row.
+    fn report(&self, now: Timestamp) -> LeaseReport {
+        evaluate::report(&self.facts, &self.evaluation, self.waiters.clone(), now)
+    }
 }
 
 /// Lists leases.
@@ -195,11 +202,10 @@ pub(crate) async fn run(args: &LeasesArgs, settings: Settings) -> Result<Exit, E
         .into_iter()
         .map(|(facts, waiters)| {
             let evaluation = evaluate::evaluate(&facts, now);
-            let report = evaluate::report(&facts, &evaluation, waiters, now);
             Row {
                 facts,
                 evaluation,
-                report,
+                waiters,
             }
         })
         .filter(|row| args.admits(row, now))
@@ -212,7 +218,7 @@ pub(crate) async fn run(args: &LeasesArgs, settings: Settings) -> Result<Exit, E
         Format::Name => render::names(&rows),
         Format::Json | Format::Yaml => {
             let metadata = session.metadata(now, found.unknowns.clone());
-            let items = rows.iter().map(|row| row.report.clone()).collect();
+            let items = rows.iter().map(|row| row.report(now)).collect();
             let list = LeaseReportList::new(metadata, items);
             if format == Format::Json {
                 output::json(&list)?
@@ -242,7 +248,7 @@ impl LeasesArgs {
         let state = self.state.is_empty() || self.state.contains(&row.evaluation.state);
         let op = self.op.is_empty() || self.op.iter().any(|op| op.as_str() == row.facts.view.op);
         let free = !self.free || row.evaluation.free == Some(true);
-        let stale = !self.stale || row.report.releasable;
+        let stale = !self.stale || row.report(now).releasable;
         let expiring = self.expiring_within.is_none_or(|within| {
             let within = i64::try_from(within.as_secs()).unwrap_or(i64::MAX);
             !row.facts.view.holder.is_empty()
@@ -258,17 +264,24 @@ impl LeasesArgs {
             SortBy::Name
         };
         rows.sort_by(|left, right| {
-            let (a, b) = (&left.report, &right.report);
+            let (a, b) = (&left.facts.view, &right.facts.view);
             let by_name = (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
             let chosen = match self.list.sort_by.unwrap_or(default) {
                 SortBy::Name => std::cmp::Ordering::Equal,
-                SortBy::Age => a.age_seconds.cmp(&b.age_seconds),
-                SortBy::Backstop => a.backstop.at.cmp(&b.backstop.at),
-                SortBy::State => a.state.cmp(b.state),
+                SortBy::Age => b.acquired_at.cmp(&a.acquired_at),
+                SortBy::Backstop => left
+                    .evaluation
+                    .backstop_at
+                    .cmp(&right.evaluation.backstop_at),
+                SortBy::State => left
+                    .evaluation
+                    .state
+                    .as_str()
+                    .cmp(right.evaluation.state.as_str()),
                 SortBy::Owner => {
-                    (&a.owner.kind, &a.owner.name).cmp(&(&b.owner.kind, &b.owner.name))
+                    (&a.owner_kind, &a.owner_name).cmp(&(&b.owner_kind, &b.owner_name))
                 }
-                SortBy::Op => a.operation.cmp(&b.operation),
+                SortBy::Op => a.op.cmp(&b.op),
             };
             chosen.then(by_name)
         });

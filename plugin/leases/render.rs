@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use super::{LeasesArgs, Row};
 use crate::plugin::args::TimeChoice;
 use crate::plugin::colour::Tone;
-use crate::plugin::evaluate::{Fact, State};
+use crate::plugin::evaluate::{Evaluation, Fact, LeaseFacts, State};
 use crate::plugin::output::{self, Field, Format};
 use crate::plugin::read::Resource;
-use crate::plugin::report::FreesKind;
+use crate::plugin::report::{FreesKind, LeaseReport};
 use crate::plugin::session::{Scope, Session};
 use crate::plugin::time;
 
@@ -38,7 +38,7 @@ pub(super) fn names(rows: &[Row]) -> String {
             "{}.{}/{}\n",
             Resource::LEASES.singular,
             Resource::LEASES.group,
-            row.report.name
+            row.facts.view.name
         )
     };
     rows.iter().map(line).collect()
@@ -59,30 +59,42 @@ pub(super) fn table(rows: &[Row], args: &LeasesArgs, session: &Session, now: Tim
     if wide {
         header.extend(WIDE_COLUMNS);
     }
-    let fields: Vec<Vec<Field>> = rows
-        .iter()
-        .map(|row| {
+    let fields = |number: usize| {
+        rows.get(number).map_or_else(Vec::new, |row| {
+            let shown = Shown {
+                facts: &row.facts,
+                evaluation: &row.evaluation,
+                report: row.report(now),
+            };
             let mut fields = Vec::with_capacity(header.len());
             if everywhere {
-                fields.push(Field::from(row.report.namespace.as_str()));
+                fields.push(Field::from(shown.report.namespace.as_str()));
             }
-            fields.extend(narrow(row, session.settings.time, now, wide));
+            fields.extend(narrow(&shown, session.settings.time, now, wide));
             if wide {
-                fields.extend(widened(row));
+                fields.extend(widened(&shown));
             }
             fields
         })
-        .collect();
-    let settings = &session.settings;
-    let text = output::table(&header, &fields, !args.list.no_headers, settings.colour);
+    };
+    let with_header = !args.list.no_headers;
+    let colour = session.settings.colour;
+    let text = output::table(&header, rows.len(), fields, with_header, colour);
     if args.waiters {
-        with_waiters(&text, rows, !args.list.no_headers)
+        with_waiters(&text, rows, with_header)
     } else {
         text
     }
 }
 
-fn narrow(row: &Row, style: TimeChoice, now: Timestamp, wide: bool) -> Vec<Field> {
+/// A lease while its row is made.
+struct Shown<'a> {
+    facts: &'a LeaseFacts,
+    evaluation: &'a Evaluation,
+    report: LeaseReport,
+}
+
+fn narrow(row: &Shown<'_>, style: TimeChoice, now: Timestamp, wide: bool) -> Vec<Field> {
     let report = &row.report;
     let held = !report.holder.is_empty();
     let state = row.evaluation.state;
@@ -107,7 +119,7 @@ fn narrow(row: &Row, style: TimeChoice, now: Timestamp, wide: bool) -> Vec<Field
     ]
 }
 
-fn widened(row: &Row) -> Vec<Field> {
+fn widened(row: &Shown<'_>) -> Vec<Field> {
     let report = &row.report;
     let held = !report.holder.is_empty();
     let dash = || NONE.to_owned();
@@ -147,7 +159,7 @@ fn widened(row: &Row) -> Vec<Field> {
 }
 
 /// `terraformmachine/<name>`; a cluster lease belongs to its cluster.
-fn owner(row: &Row, wide: bool) -> String {
+fn owner(row: &Shown<'_>, wide: bool) -> String {
     let report = &row.report;
     if report.scope == "cluster" && !report.owner.cluster_name.is_empty() {
         return format!("cluster/{}", report.owner.cluster_name);
@@ -164,7 +176,7 @@ fn owner(row: &Row, wide: bool) -> String {
     )
 }
 
-fn age(row: &Row, style: TimeChoice, now: Timestamp) -> String {
+fn age(row: &Shown<'_>, style: TimeChoice, now: Timestamp) -> String {
     match style {
         TimeChoice::Relative => time::age(now, row.facts.view.acquired_at),
         TimeChoice::Utc => time::absolute(row.facts.view.acquired_at),
@@ -172,7 +184,7 @@ fn age(row: &Row, style: TimeChoice, now: Timestamp) -> String {
 }
 
 /// The earliest sure bound: an expected time is no promise and stands in the report only.
-fn frees(row: &Row, style: TimeChoice, now: Timestamp) -> String {
+fn frees(row: &Shown<'_>, style: TimeChoice, now: Timestamp) -> String {
     let frees = &row.report.frees;
     let at = |prefix: &str| {
         frees.latest.map_or_else(
@@ -195,7 +207,7 @@ fn frees(row: &Row, style: TimeChoice, now: Timestamp) -> String {
     }
 }
 
-fn backstop(row: &Row, style: TimeChoice, now: Timestamp) -> Field {
+fn backstop(row: &Shown<'_>, style: TimeChoice, now: Timestamp) -> Field {
     let text = match style {
         TimeChoice::Relative => time::countdown(now, row.evaluation.backstop_at),
         TimeChoice::Utc => time::absolute(row.evaluation.backstop_at),
@@ -237,7 +249,7 @@ fn with_waiters(table: &str, rows: &[Row], header: bool) -> String {
             .checked_sub(usize::from(header))
             .and_then(|index| rows.get(index));
         for waiter in row
-            .and_then(|row| row.report.waiters.as_ref())
+            .and_then(|row| row.waiters.as_ref())
             .into_iter()
             .flatten()
         {

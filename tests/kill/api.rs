@@ -333,6 +333,10 @@ fn counted(metrics: &str) -> String {
 }
 
 // failover.md §4: what is found after each death has one resolution.
+#[allow(
+    clippy::print_stdout,
+    reason = "the table is for whoever asks with --nocapture"
+)]
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_write_a_manager_dies_after_another_one_finishes_with_one_job() {
     let bed = ControlPlane::shared().await;

@@ -278,11 +278,16 @@ impl Stage {
         if pod.facts.never_started() && lacks_secret(facts, &job.name) {
             return Self::unarmed(job, age);
         }
+        let doing = if pod.node.is_empty() {
+            "is not on a node yet".to_owned()
+        } else {
+            waiting_text(&pod.facts.runner, &pod.facts.source)
+        };
         Self::new(
             "D54",
             "PodPending",
             "starts: its pod is being prepared",
-            waiting_text(&pod.facts.runner, &pod.facts.source),
+            doing,
         )
     }
 

@@ -56,6 +56,19 @@ fn held(facts: &Facts, mut finding: Finding) -> Finding {
             .command(&super::fill(facts, &command));
         finding = finding.action(restore);
     }
+    if finding.code == "ApplyOutcomeUnknown"
+        && let Some(job) = unconfirmed(facts)
+    {
+        let command = format!(
+            "kubectl annotate terraformcluster {{name}} -n {{ns}} captf.io/confirm-no-resources={job}"
+        );
+        finding.actions.retain(|action| action.code != "Remedy");
+        let confirm = Action::required(
+            "Confirm",
+            "look at the cloud; if nothing was made, confirm it",
+        );
+        finding = finding.action(confirm.command(&super::fill(facts, &command)));
+    }
     if deleting(facts) {
         finding.verdict = Verdict::DeletionHeld;
         if restorable {
@@ -70,6 +83,16 @@ fn held(facts: &Facts, mut finding: Finding) -> Finding {
             .never("strip the finalizer: it is the only record");
     }
     finding
+}
+
+/// The Job whose outcome is unknown, from the start of the condition's message (conditions-events.md §1.1).
+fn unconfirmed(facts: &Facts) -> Option<&str> {
+    let message = &facts.condition(ConditionType::StateReadable)?.message;
+    message
+        .strip_prefix("Job ")?
+        .split([':', ' '])
+        .next()
+        .filter(|job| !job.is_empty())
 }
 
 /// A label of a state Secret cannot be put back (D144).
