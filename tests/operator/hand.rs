@@ -6,10 +6,10 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Secret};
+use k8s_openapi::api::core::v1::{Node, Pod, ResourceQuota, Secret};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use kube::core::{Resource, ResourceExt as _};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::core::{Resource, ResourceExt as _, Status};
 use serde_json::{Value, json};
 
 use super::sight::suffix;
@@ -209,6 +209,45 @@ impl World {
         })))
         .await;
         self.set_phase(name, phase).await
+    }
+
+    /// Puts a pod on a node on which nothing runs: deleted, it terminates for as long as its grace period and whoever
+    /// reads it takes, while one without a node is ended and removed by the cluster itself.
+    pub(crate) async fn schedule(&self, pod: &str) {
+        const NODE: &str = "played";
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let params = PatchParams::apply("tests").force();
+        nodes
+            .patch(NODE, &params, &Patch::Apply(&node))
+            .await
+            .unwrap();
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+        });
+        let bound: Status = self
+            .typed::<Pod>()
+            .create_subresource("binding", pod, &PostParams::default(), &binding)
+            .await
+            .unwrap_or_else(|error| panic!("bind pod {pod}: {error}"));
+        assert!(!bound.is_failure(), "{bound:?}");
+    }
+
+    /// Removes a pod that nobody ends.
+    pub(crate) async fn remove_pod(&self, pod: &str) {
+        let api = self.typed::<Pod>();
+        let at_once = DeleteParams::default().grace_period(0);
+        wait::until(
+            &format!("pod {pod} to be gone"),
+            wait::LIMIT,
+            async || match api.delete(pod, &at_once).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                Err(error) => Err(error.to_string()),
+                Ok(_) => Err("it is there".to_owned()),
+            },
+        )
+        .await;
     }
 
     pub(crate) async fn set_phase(&self, pod: &str, phase: &str) -> Pod {

@@ -160,6 +160,9 @@ async fn b45_a_lease_taken_over_behind_the_create_takes_the_job_back() {
             // Its pod exists already, and waits for the Secret.
             let job = rival.only_job("prod").await.name_any();
             while rival.pods_of(&job).await.is_empty() {}
+            rival
+                .schedule(&rival.pods_of(&job).await[0].name_any())
+                .await;
             report_active(&rival, &job).await;
         }))
     });
@@ -232,20 +235,23 @@ async fn b45_a_refused_job_is_no_vanished_apply() {
     .await;
     operator.refused("prod").await;
     assert!(world.jobs_of("prod").await.is_empty());
-    operator.clock.advance(duration(61));
-    assert_eq!(
-        operator.passes("prod", 4).await,
-        Some(duration(60)),
-        "the next start goes through"
-    );
-    assert!(
-        world
-            .attempt_record("prod")
+    operator.clock.advance(duration(120));
+    wait::until("the next start", wait::LIMIT, async || {
+        let requeue = operator
+            .pass("prod")
             .await
-            .unwrap()
+            .map_err(|error| error.to_string())?;
+        wait::so(requeue == Some(duration(60)), || {
+            format!("requeue {requeue:?}")
+        })
+    })
+    .await;
+    world.only_job("prod").await;
+    let record = world.attempt_record("prod").await.unwrap();
+    assert!(
+        !record
             .annotations()
-            .get("captf.io/interrupted-apply")
-            .is_none()
+            .contains_key("captf.io/interrupted-apply")
     );
 }
 

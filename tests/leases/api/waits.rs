@@ -228,15 +228,15 @@ async fn b7_holder_failed_with_a_pod_left_waits_until_the_pod_has_ended() {
 async fn b8_holder_deleted_with_a_terminating_pod_waits_until_the_pod_is_gone() {
     let (bed, world) = prod().await;
     world.job_by_hand(OTHER).await;
-    let pod = jobs::run(&world.client, &world.namespace, OTHER).await;
-    world.keep::<Pod>(&pod.name_any()).await;
+    let pod = jobs::pod_of(&world.client, &world.namespace, OTHER)
+        .await
+        .name_any();
+    world.schedule(&pod).await;
+    jobs::run(&world.client, &world.namespace, OTHER).await;
     world.delete_job(OTHER, PropagationPolicy::Background).await;
     let pods = world.typed::<Pod>();
     wait::until("the pod to terminate", wait::LIMIT, async || {
-        let found = pods
-            .get(&pod.name_any())
-            .await
-            .map_err(|error| error.to_string())?;
+        let found = pods.get(&pod).await.map_err(|error| error.to_string())?;
         wait::so(found.metadata.deletion_timestamp.is_some(), || {
             format!("{:?}", found.metadata)
         })
@@ -244,17 +244,7 @@ async fn b8_holder_deleted_with_a_terminating_pod_waits_until_the_pod_is_gone() 
     .await;
     let (operator, lease) = held(bed, &world, 600).await;
     waits(&operator, &world, &lease).await;
-    world.let_go::<Pod>(&pod.name_any()).await;
-    wait::until("the pod to be gone", wait::LIMIT, async || {
-        let found = pods
-            .get_opt(&pod.name_any())
-            .await
-            .map_err(|error| error.to_string())?;
-        wait::so(found.is_none(), || {
-            format!("{:?}", found.map(|pod| pod.metadata))
-        })
-    })
-    .await;
+    world.remove_pod(&pod).await;
     assert_eq!(operator.pass("prod").await.unwrap(), Some(duration(60)));
     took_over(&world).await;
 }
