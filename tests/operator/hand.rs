@@ -222,22 +222,27 @@ impl World {
     }
 
     /// Keeps an object from vanishing when it is deleted, until [`World::let_go`].
-    pub(crate) async fn keep<K>(&self, object: &K)
+    pub(crate) async fn keep<K>(&self, name: &str)
     where
         K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
             + Clone
             + serde::de::DeserializeOwned
             + std::fmt::Debug,
     {
-        let mut finalizers = object.finalizers().to_vec();
-        finalizers.push("test.captf.io/keep".to_owned());
-        let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": object.resource_version()}});
-        let params = PatchParams::default();
-        let kept = self
-            .typed::<K>()
-            .patch(&object.name_any(), &params, &Patch::Merge(&patch))
-            .await;
-        kept.unwrap_or_else(|error| panic!("keep {}: {error}", object.name_any()));
+        let api = self.typed::<K>();
+        // Controllers write finalizers, too.
+        wait::until(&format!("{name} to be kept"), wait::LIMIT, async || {
+            let object = api.get(name).await.map_err(|error| error.to_string())?;
+            let mut finalizers = object.finalizers().to_vec();
+            finalizers.push("test.captf.io/keep".to_owned());
+            let version = object.resource_version();
+            let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+            let kept = api
+                .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+                .await;
+            kept.map(|_| ()).map_err(|error| error.to_string())
+        })
+        .await;
     }
 
     /// Takes every finalizer off an object that may be gone already.

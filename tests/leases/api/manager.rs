@@ -94,6 +94,11 @@ impl Manager {
             .await
     }
 
+    /// Gives both leases back, after a start that created no Job.
+    pub(super) async fn release_unstarted(&self, holder: &str) {
+        self.leases.give_back(&self.claims(holder)).await;
+    }
+
     /// Gives both leases back, in the pass that counts the Job.
     pub(super) async fn release_finished(&self, holder: &str) {
         let (run, cluster) = (

@@ -62,6 +62,39 @@ async fn an_unfinished_job_keeps_the_leases() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn b13_a_start_without_a_job_gives_both_leases_back() {
+    let (bed, world) = scene().await;
+    let manager = Manager::at(bed, &world, noon(), &Faults::none()).await;
+    went(manager.take(OURS).await);
+    manager.release_unstarted(OURS).await;
+    assert_eq!(world.lease_names().await, Vec::<String>::new());
+}
+
+/// The Job alone keeps them: it has no pod yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn b14_a_job_that_exists_keeps_the_leases_of_a_start_that_failed() {
+    let (bed, world) = scene().await;
+    let suspended = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": OURS},
+        "spec": {"suspend": true, "template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "source", "image": "registry.example.com/other:v1"}],
+        }}},
+    });
+    world.create(suspended).await;
+    let manager = Manager::at(bed, &world, noon(), &Faults::none()).await;
+    went(manager.take(OURS).await);
+    manager.release_unstarted(OURS).await;
+    assert_eq!(world.lease_names().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b14_a_job_that_has_finished_keeps_the_leases_of_a_start_that_failed() {
+    let (world, manager) = held(&Faults::none()).await;
+    manager.release_unstarted(OURS).await;
+    assert_eq!(world.lease_names().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn c31_a_lease_that_was_written_since_it_was_read_stays() {
     // Another Job took it, or the same name did once more.
     for holder in [OTHER, OURS] {

@@ -229,7 +229,7 @@ async fn b8_holder_deleted_with_a_terminating_pod_waits_until_the_pod_is_gone() 
     let (bed, world) = prod().await;
     world.job_by_hand(OTHER).await;
     let pod = jobs::run(&world.client, &world.namespace, OTHER).await;
-    world.keep(&pod).await;
+    world.keep::<Pod>(&pod.name_any()).await;
     world.delete_job(OTHER, PropagationPolicy::Background).await;
     let pods = world.typed::<Pod>();
     wait::until("the pod to terminate", wait::LIMIT, async || {

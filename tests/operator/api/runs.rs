@@ -159,7 +159,7 @@ async fn j11_a_namesake_begins_anew_and_waits_for_the_job_of_its_name() {
     let operator = Operator::new(bed, &world).await;
     operator.passes("prod", 6).await;
     let old = world.only_job("prod").await;
-    world.keep(&old).await;
+    world.keep::<Job>(&old.name_any()).await;
     let (kind, api) = ("TerraformCluster", world.api("TerraformCluster"));
     let first = world.get(kind, "prod").await;
     api.patch(

@@ -1,7 +1,7 @@
 //! Crash windows around the start of a Job, and while it runs.
 
 use http::{Method, StatusCode};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{DeleteParams, PropagationPolicy};
 use kube::core::ResourceExt as _;
 
@@ -364,7 +364,7 @@ async fn c33_a_running_job_that_a_person_deleted_is_recorded_and_its_pods_are_wa
     let (bed, world) = scene().await;
     let job = started(bed, &world).await.name_any();
     let pod = jobs::run(&world.client, &world.namespace, &job).await;
-    world.keep(&pod).await;
+    world.keep::<Pod>(&pod.name_any()).await;
     let pod = pod.name_any();
     world.delete_job(&job, PropagationPolicy::Background).await;
     let next = Operator::new(bed, &world).await;
