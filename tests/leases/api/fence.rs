@@ -1,9 +1,12 @@
 //! Pods that outlive their Job, and the fence between a Job and its per-run Secret.
 
+use std::time::Instant;
+
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{DeleteParams, PostParams, PropagationPolicy};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::ResourceExt as _;
 use serde_json::json;
 
@@ -159,7 +162,19 @@ async fn b45_a_lease_taken_over_behind_the_create_takes_the_job_back() {
             rival.take_over(&rival.run_lease("prod"), OTHER).await;
             // Its pod exists already, and waits for the Secret.
             let job = rival.only_job("prod").await.name_any();
-            while rival.pods_of(&job).await.is_empty() {}
+            let begin = Instant::now();
+            let pod = loop {
+                match rival.pods_of(&job).await.pop() {
+                    Some(pod) => break pod.name_any(),
+                    None => assert!(begin.elapsed() < wait::LIMIT, "Job {job} has no pod"),
+                }
+            };
+            // A strategic patch: the finalizer of the Job controller stays.
+            let keep = json!({"metadata": {"finalizers": ["test.captf.io/keep"]}});
+            let params = PatchParams::default();
+            let pods = rival.typed::<Pod>();
+            let kept = pods.patch(&pod, &params, &Patch::Strategic(&keep)).await;
+            kept.unwrap();
             report_active(&rival, &job).await;
         }))
     });
@@ -192,6 +207,9 @@ async fn b45_a_lease_taken_over_behind_the_create_takes_the_job_back() {
         ours, OTHER,
         "a pod of ours that is pending keeps the cluster lease for the time being"
     );
+    for pod in world.pods_of(&ours).await {
+        world.let_go::<Pod>(&pod.name_any()).await;
+    }
     assert_eq!(
         world.active_job("prod").await,
         None,
