@@ -146,7 +146,8 @@ fn laid_out(header: Option<&[&str]>, rows: &[Vec<Field>], widths: &[usize]) -> S
 
 /// Colours the cells of a finished table, so that its widths never depend on colour.
 fn painted(plain: &str, rows: &[Vec<Field>], skip: usize) -> String {
-    let lines = plain.lines().enumerate().map(|(number, line)| {
+    // Not `lines()`: a last row whose cells are all empty is a line, too.
+    let lines = plain.split('\n').enumerate().map(|(number, line)| {
         let Some(row) = number.checked_sub(skip).and_then(|index| rows.get(index)) else {
             return line.to_owned();
         };
@@ -297,6 +298,13 @@ mod tests {
             rest = &rest[end..];
         }
         plain + rest
+    }
+
+    #[test]
+    fn colours_keep_a_last_row_without_text() {
+        let rows = [vec![Field::from("")]];
+        let plain = all(&["ONE"], &rows, true, Colour::Off);
+        assert_eq!(all(&["ONE"], &rows, true, Colour::On), plain);
     }
 
     fn cell() -> impl Strategy<Value = Field> {

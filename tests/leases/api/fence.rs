@@ -1,5 +1,7 @@
 //! Pods that outlive their Job, and the fence between a Job and its per-run Secret.
 
+use std::time::Instant;
+
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -159,10 +161,14 @@ async fn b45_a_lease_taken_over_behind_the_create_takes_the_job_back() {
             rival.take_over(&rival.run_lease("prod"), OTHER).await;
             // Its pod exists already, and waits for the Secret.
             let job = rival.only_job("prod").await.name_any();
-            while rival.pods_of(&job).await.is_empty() {}
-            rival
-                .schedule(&rival.pods_of(&job).await[0].name_any())
-                .await;
+            let begin = Instant::now();
+            let pod = loop {
+                match rival.pods_of(&job).await.pop() {
+                    Some(pod) => break pod.name_any(),
+                    None => assert!(begin.elapsed() < wait::LIMIT, "Job {job} has no pod"),
+                }
+            };
+            rival.schedule(&pod).await;
             report_active(&rival, &job).await;
         }))
     });
