@@ -131,7 +131,6 @@ async fn b10_a_holder_that_cannot_be_read_is_an_error_and_nothing_is_written() {
     }
 }
 
-/// A lease of a running Job that lacks what `held` takes away: how long it is held from `noon()`, or its creation, on.
 #[tokio::test(flavor = "multi_thread")]
 async fn b35_without_a_readable_annotation_the_acquire_time_counts() {
     let (world, manager) = manager().await;
