@@ -10,7 +10,7 @@ use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
 use super::harness::Operator;
-use crate::testbed::wait::{so, until};
+use crate::testbed::wait::{LIMIT, so, until};
 use crate::testbed::{Node, World};
 
 /// A pod, an image pull and Terraform on a busy machine.
@@ -75,12 +75,13 @@ async fn an_apply_makes_infrastructure_that_cluster_api_calls_ready() {
         },
     )
     .await;
-    let cluster = world.get("Cluster", "prod").await;
-    let endpoint = &cluster.data["spec"]["controlPlaneEndpoint"];
-    assert_eq!(
-        *endpoint,
-        json!({"host": "noop-prod.invalid", "port": 6443})
-    );
+    until("Cluster API to copy the endpoint", LIMIT, async || {
+        let cluster = world.get("Cluster", "prod").await;
+        let endpoint = &cluster.data["spec"]["controlPlaneEndpoint"];
+        let copied = *endpoint == json!({"host": "noop-prod.invalid", "port": 6443});
+        so(copied, || endpoint.to_string())
+    })
+    .await;
     let object = world.get("TerraformCluster", "prod").await;
     assert!(
         object.data["status"]["observedStateSerial"]

@@ -178,11 +178,18 @@ async fn within_the_grace_of_a_cluster_that_waits_for_machines_it_is_reserved() 
         .await;
     scene.lease(Run, JOB, 1).await;
     scene.lease(Cluster, JOB, 1).await;
-    shows!(scene, "held_grace_reserved.leases", "leases");
+    // The names hold a hash of the namespace, so their order differs from run to run.
+    shows!(
+        scene,
+        "held_grace_reserved.leases",
+        "leases",
+        "--sort-by=owner"
+    );
     shows!(
         scene,
         "held_grace_reserved.leases_wide",
         "leases",
+        "--sort-by=owner",
         "-o",
         "wide"
     );
@@ -190,6 +197,7 @@ async fn within_the_grace_of_a_cluster_that_waits_for_machines_it_is_reserved() 
         scene,
         "held_grace_reserved.leases_waiters",
         "leases",
+        "--sort-by=owner",
         "--waiters"
     );
     shows!(scene, "held_grace_reserved.why", "why", "tfc/demo");
