@@ -151,7 +151,7 @@ fn clap_arg(spec: &FlagSpec) -> Arg {
     };
     let arg = Arg::new(spec.name)
         .long(spec.name)
-        .value_name(spec.placeholder)
+        .value_name(spec.value_name)
         .help(help)
         .help_heading(spec.group)
         .action(ArgAction::Append)

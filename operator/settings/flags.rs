@@ -32,7 +32,7 @@ pub(super) struct FlagSpec {
     /// Why the flag is accepted without changing anything; `None` for a flag that works.
     pub(super) no_effect: Option<&'static str>,
     pub(super) boolean: bool,
-    pub(super) placeholder: &'static str,
+    pub(super) value_name: &'static str,
     /// The value as the `FLAG:` lines print it; text that is no such value is printed as it stands.
     pub(super) show: fn(&[&str]) -> String,
 }
@@ -58,7 +58,7 @@ impl<T: FlagValue> Flag<T> {
             help,
             no_effect: None,
             boolean: T::BOOLEAN,
-            placeholder: T::PLACEHOLDER,
+            value_name: T::VALUE_NAME,
             show: show::<T>,
         };
         Self {

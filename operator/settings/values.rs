@@ -9,7 +9,7 @@ pub(super) trait FlagValue: Sized + Default {
     /// Whether the flag may stand without a value, which then is `true`.
     const BOOLEAN: bool = false;
     /// What stands for the value in the help text.
-    const PLACEHOLDER: &'static str;
+    const VALUE_NAME: &'static str;
 
     /// Reads the texts given for the flag, in order, never empty. Errors continue the sentence "the value ...".
     fn parse(texts: &[&str]) -> Result<Self, String>;
@@ -25,7 +25,7 @@ fn last<'a>(texts: &[&'a str]) -> &'a str {
 
 impl FlagValue for bool {
     const BOOLEAN: bool = true;
-    const PLACEHOLDER: &'static str = "true|false";
+    const VALUE_NAME: &'static str = "true|false";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         match last(texts) {
@@ -41,7 +41,7 @@ impl FlagValue for bool {
 }
 
 impl FlagValue for i64 {
-    const PLACEHOLDER: &'static str = "int";
+    const VALUE_NAME: &'static str = "int";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         integer(last(texts)).ok_or_else(|| "is not a whole number".to_owned())
@@ -72,7 +72,7 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 impl FlagValue for GoDuration {
-    const PLACEHOLDER: &'static str = "duration";
+    const VALUE_NAME: &'static str = "duration";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         last(texts)
@@ -86,7 +86,7 @@ impl FlagValue for GoDuration {
 }
 
 impl FlagValue for String {
-    const PLACEHOLDER: &'static str = "string";
+    const VALUE_NAME: &'static str = "string";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         Ok(last(texts).to_owned())
@@ -98,7 +98,7 @@ impl FlagValue for String {
 }
 
 impl FlagValue for Vec<String> {
-    const PLACEHOLDER: &'static str = "strings";
+    const VALUE_NAME: &'static str = "strings";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         Ok(items(texts).map(str::to_owned).collect())
@@ -110,7 +110,7 @@ impl FlagValue for Vec<String> {
 }
 
 impl FlagValue for Vec<i64> {
-    const PLACEHOLDER: &'static str = "ints";
+    const VALUE_NAME: &'static str = "ints";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         items(texts)
@@ -142,7 +142,7 @@ fn items<'a>(texts: &[&'a str]) -> impl Iterator<Item = &'a str> {
 pub(super) struct GateMap(pub(super) BTreeMap<String, bool>);
 
 impl FlagValue for GateMap {
-    const PLACEHOLDER: &'static str = "name=true|false,...";
+    const VALUE_NAME: &'static str = "name=true|false,...";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         items(texts)
@@ -176,7 +176,7 @@ impl FlagValue for GateMap {
 pub(super) struct Quantity(pub(super) String);
 
 impl FlagValue for Quantity {
-    const PLACEHOLDER: &'static str = "quantity";
+    const VALUE_NAME: &'static str = "quantity";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         let text = last(texts);
@@ -226,7 +226,7 @@ pub(super) enum VersionValue {
 
 impl FlagValue for VersionValue {
     const BOOLEAN: bool = true;
-    const PLACEHOLDER: &'static str = "true|raw|vX.Y.Z";
+    const VALUE_NAME: &'static str = "true|raw|vX.Y.Z";
 
     fn parse(texts: &[&str]) -> Result<Self, String> {
         match last(texts) {

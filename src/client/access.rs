@@ -204,14 +204,10 @@ impl Access {
         K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Serialize + Debug,
     {
         let name = object.meta().name.as_deref().unwrap_or_default();
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
         self.call(
             "create",
             || describe::<K>(api, name),
-            api.create(&params, object),
+            api.create(&post_params(), object),
         )
         .await
     }
@@ -227,15 +223,11 @@ impl Access {
         K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Serialize + Debug,
     {
         let name = object.meta().name.as_deref().unwrap_or_default();
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
         #[allow(clippy::disallowed_methods, reason = "the one guarded replace")]
         self.call(
             "update",
             || describe::<K>(api, name),
-            api.replace(name, &params, object),
+            api.replace(name, &post_params(), object),
         )
         .await
     }
@@ -254,14 +246,10 @@ impl Access {
     where
         K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug,
     {
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
         self.call(
             "patch",
             || describe::<K>(api, name),
-            api.patch(name, &params, &Patch::Merge(patch)),
+            api.patch(name, &patch_params(), &Patch::Merge(patch)),
         )
         .await
     }
@@ -279,14 +267,10 @@ impl Access {
     where
         K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug,
     {
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
         self.call(
             "patch",
             || describe::<K>(api, name),
-            api.patch_status(name, &params, &Patch::Merge(patch)),
+            api.patch_status(name, &patch_params(), &Patch::Merge(patch)),
         )
         .await
     }
@@ -364,5 +348,21 @@ fn describe_list<K: Resource<DynamicType: Default>>(api: &Api<K>) -> String {
     match api.namespace() {
         Some(namespace) => format!("{plural} in namespace {namespace}"),
         None => plural,
+    }
+}
+
+/// Creates and replaces in the name of our field manager.
+fn post_params() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// Patches in the name of our field manager.
+fn patch_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
     }
 }
