@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::io::Write;
+use std::thread;
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::world::World;
@@ -19,6 +22,16 @@ fn steps(names: &[(&str, i64)]) -> Vec<(String, i64)> {
 fn serial(world: &World) -> i64 {
     let state: Value = serde_json::from_str(&world.read("state.tfstate")).unwrap();
     state["serial"].as_i64().unwrap()
+}
+
+/// Returns in another second of the clock than it was called in: the drift knob is the time of the plan in whole
+/// seconds (noop-modules.md §2.1).
+fn a_later_second() {
+    let second = || Timestamp::now().as_second();
+    let before = second();
+    while second() <= before {
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -222,6 +235,7 @@ fn drift_is_found_and_refreshed_without_a_change() {
     let world = World::terraform();
     world.inputs(&json!({"knob": {"drift": true}}));
     world.run(&["--op=apply"]).succeeded();
+    a_later_second();
     let drift = world.run(&["--op=drift"]);
     drift.succeeded();
     assert_eq!(
