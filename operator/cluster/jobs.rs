@@ -27,7 +27,7 @@ use crate::operator::active::{self, Action, Situation};
 use crate::operator::bookkeeping;
 use crate::operator::leases::HeldBy;
 use crate::operator::secrets::per_run::JobRef;
-use crate::operator::secrets::records::{Interruption, Marks, Record, mark};
+use crate::operator::secrets::records::{Interruption, Marks, Record};
 use crate::operator::start::Started;
 
 /// The requeue after a Job that cannot start was deleted (lifecycle.md §1).
@@ -363,13 +363,7 @@ impl Pass<'_> {
             interruption: Some(Interruption::Record(job.clone())),
             ..Marks::default()
         };
-        self.records.attempt = mark(
-            &self.context.access,
-            &self.owner,
-            self.records.attempt.as_ref(),
-            &marks,
-        )
-        .await?;
+        self.mark(&marks).await?;
         self.report_vanished(history);
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::names::{Kind, ObjectKey, Suffix};
 use crate::operator::bookkeeping::{self, JobsRead};
 use crate::operator::context::Context;
 use crate::operator::secrets::Owner;
-use crate::operator::secrets::records::{self, Records};
+use crate::operator::secrets::records::{self, Marks, Records};
 use crate::owner;
 
 /// A pass over one TerraformCluster.
@@ -233,6 +233,14 @@ impl<'a> Pass<'a> {
             .as_ref()
             .and_then(|record| record.image_digest().map(str::to_owned));
         self.report_source(|source| source.image_digest = digest);
+        Ok(())
+    }
+
+    /// Puts marks on the attempt record.
+    pub(super) async fn mark(&mut self, marks: &Marks) -> Result<(), PassError> {
+        let current = self.records.attempt.as_ref();
+        self.records.attempt =
+            records::mark(&self.context.access, &self.owner, current, marks).await?;
         Ok(())
     }
 

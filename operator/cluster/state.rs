@@ -22,7 +22,7 @@ use crate::inputs::{EndpointSource, endpoint_available, endpoint_write_back};
 use crate::jobs::history::{ApplyRecords, History};
 use crate::names::{InputsHash, Op};
 use crate::operator::secrets::adopt_retained;
-use crate::operator::secrets::records::Record;
+use crate::operator::secrets::records::{Interruption, Marks, Record};
 use crate::operator::state::{self as state_ops, JudgedLock, Observed};
 use crate::outputs::{
     ClusterOutputs, endpoint_verdict, health_verdict, is_provisioned, outputs_verdict,
@@ -203,19 +203,16 @@ impl Pass<'_> {
     /// Takes the confirmation and the record it settles away, the record first: cut between the two, the
     /// annotation still stands and is consumed by the next pass.
     async fn consume_confirmation(&mut self) -> Result<(), PassError> {
-        use crate::operator::secrets::records::{Interruption, Marks, mark};
         let marks = Marks {
             interruption: Some(Interruption::Clear),
             may_have_applied: Some(false),
             ..Marks::default()
         };
-        let access = &self.context.access;
-        self.records.attempt =
-            mark(access, &self.owner, self.records.attempt.as_ref(), &marks).await?;
+        self.mark(&marks).await?;
         let gone = serde_json::json!({"annotations": {annotations::CONFIRM_NO_RESOURCES: null}});
         self.object
             .annotate(annotations::CONFIRM_NO_RESOURCES, None);
-        self.object.write_now(access, gone).await?;
+        self.object.write_now(&self.context.access, gone).await?;
         Ok(())
     }
 
@@ -293,19 +290,11 @@ impl Pass<'_> {
 
     /// Remembers that an apply succeeded once: a state that is missing later is lost then.
     async fn mark_applied(&mut self) -> Result<(), PassError> {
-        use crate::operator::secrets::records::{Marks, mark};
         let marks = Marks {
             applied: true,
             ..Marks::default()
         };
-        self.records.attempt = mark(
-            &self.context.access,
-            &self.owner,
-            self.records.attempt.as_ref(),
-            &marks,
-        )
-        .await?;
-        Ok(())
+        self.mark(&marks).await
     }
 
     /// Outputs onto spec and status, health, and the latch `provisioned` (lifecycle.md §10, §11.1).

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use captf::client::Clock;
 
 use super::world::World;
 
@@ -27,7 +28,8 @@ fn serial(world: &World) -> i64 {
 /// Returns in another second of the clock than it was called in: the drift knob is the time of the plan in whole
 /// seconds (noop-modules.md §2.1).
 fn a_later_second() {
-    let second = || Timestamp::now().as_second();
+    let clock = Clock::system();
+    let second = || clock.now().as_second();
     let before = second();
     while second() <= before {
         thread::sleep(Duration::from_millis(20));
