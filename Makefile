@@ -26,7 +26,7 @@ image:
 check:
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
-	cargo deny --offline check licenses bans sources
+	cargo deny check licenses bans sources
 
 test:
 	hack/test.sh

@@ -54,7 +54,7 @@ impl World {
     /// A pod whose runtime is a shell script. `version -json` is answered; the rest of the script decides by `$1`.
     /// `$CALLS` is a file that every call's arguments are appended to.
     pub(super) fn script(script: &str) -> Self {
-        let world = Self::empty(PathBuf::new());
+        let mut world = Self::empty(PathBuf::new());
         let runtime = world.path("runtime");
         let calls = world.path("calls").display().to_string();
         let text = format!(
@@ -65,7 +65,8 @@ impl World {
         fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(world.path("module/main.tf"), "").unwrap();
         world.inputs(&json!({}));
-        Self { runtime, ..world }
+        world.runtime = runtime;
+        world
     }
 
     fn empty(runtime: PathBuf) -> Self {
@@ -171,6 +172,25 @@ impl World {
         Running {
             world: self,
             child: command.spawn().unwrap(),
+        }
+    }
+}
+
+/// A pod's end ends its processes. Here what a runtime left behind is found by its working folder.
+impl Drop for World {
+    fn drop(&mut self) {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for process in processes {
+            let pid = process
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            let folder = fs::read_link(process.path().join("cwd"));
+            if let (Some(pid), Ok(folder)) = (pid.and_then(Pid::from_raw), folder)
+                && folder.starts_with(self.folder.path())
+            {
+                let _ended_meanwhile = kill_process(pid, Signal::KILL);
+            }
         }
     }
 }

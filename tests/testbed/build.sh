@@ -4,7 +4,7 @@
 #
 # The folder is found by the content of the sources and the Go version, so it is built once per change:
 #   ${CAPTF_TESTBED_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/captf-testbed}/<hash>
-# About ten minutes from nothing on two cores; a second when the folder is there.
+# A quarter of an hour from nothing on two cores; a second when the folder is there.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${CAPTF_TESTBED_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/captf-testbed}
