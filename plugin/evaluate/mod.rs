@@ -171,8 +171,13 @@ fn shown(state: &LeaseState, facts: &LeaseFacts) -> State {
         LeaseState::HeldGrace { .. } => match facts.owner.found() {
             Some(owner) if owner.waits("WaitingForMachineOperations").is_some() => State::Reserved,
             // A manager that died with the same inputs would compute the same name and refresh
-            // the lease, so a wait on one's own absent holder means that the name changed.
-            Some(owner) if owner.waits("WaitingForRunLease").is_some() && held_by_owner(facts) => {
+            // the lease, so a wait on one's own absent holder means that the name changed. A fenced
+            // holder did exist: it was deleted, and the wait was for its pods.
+            Some(owner)
+                if owner.waits("WaitingForRunLease").is_some()
+                    && held_by_owner(facts)
+                    && !facts.fenced =>
+            {
                 State::HashGap
             }
             _ => State::Starting,

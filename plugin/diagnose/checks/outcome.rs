@@ -7,7 +7,7 @@ use crate::jobs::outcome::Outcome;
 use crate::names::Op;
 use crate::plugin::diagnose::facts::Facts;
 use crate::plugin::diagnose::report::{Action, By, Next, Verdict};
-use crate::plugin::diagnose::rows;
+use crate::plugin::diagnose::rows::{self, Row};
 use crate::plugin::read::wire::Condition;
 use crate::plugin::report::Warning;
 use crate::text::cut;
@@ -31,12 +31,24 @@ pub(crate) fn in_backoff(facts: &Facts) -> bool {
     backoff::remaining(limit(facts), run, facts.now).is_some()
 }
 
+/// What the condition says stands until somebody acts: no Job is started, however due it is.
+fn refusal(facts: &Facts) -> Option<(&'static Row, &Condition)> {
+    let condition = not_true(facts, ConditionType::ApplyJobSucceeded)?;
+    let row = rows::row(ConditionType::ApplyJobSucceeded, &condition.reason)?;
+    Some((row, condition))
+}
+
+/// Whether the start of the next operation is refused (diagnosis.md §1.2: 10 and 11 precede 14).
+pub(crate) fn is_refused(facts: &Facts) -> bool {
+    refusal(facts).is_some()
+}
+
 /// The newest apply or destroy failed, or cannot be started at all.
 pub(crate) fn failed(facts: &Facts) -> Option<Finding> {
-    let condition = not_true(facts, ConditionType::ApplyJobSucceeded)?;
-    if let Some(row) = rows::row(ConditionType::ApplyJobSucceeded, &condition.reason) {
+    if let Some((row, condition)) = refusal(facts) {
         return Some(from_row(facts, row, condition));
     }
+    let condition = not_true(facts, ConditionType::ApplyJobSucceeded)?;
     if condition.status != "False" {
         return None;
     }

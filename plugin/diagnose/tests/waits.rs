@@ -243,3 +243,16 @@ fn d139_a_due_apply_that_nothing_holds_up_is_being_started() {
         (Verdict::Waiting, "D139", "StartDeferred".into())
     );
 }
+
+#[rstest]
+#[case("ImageInvalid", "D69")]
+#[case("InputsTooLarge", "D70")]
+#[case("JobPolicyInvalid", "D71")]
+fn a_refused_start_outranks_that_it_is_due(#[case] reason: &str, #[case] expected: &str) {
+    let facts = scene(&[
+        ("ApplyJobSucceeded", "False", reason),
+        ("InputsApplied", "False", "ApplyPending"),
+    ]);
+    let report = explain(&facts);
+    assert_eq!((report.verdict, report.row), (Verdict::NeedsAction, Some(expected)));
+}

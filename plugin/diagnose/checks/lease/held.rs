@@ -305,7 +305,12 @@ pub(crate) fn starting_holder(
     lease: &LeaseFacts,
     evaluation: &Evaluation,
 ) -> Finding {
-    let summary = format!("Job {} is about to be created", lease.view.holder);
+    let holder = &lease.view.holder;
+    let summary = if lease.fenced {
+        format!("Job {holder} was deleted, and is about to be created again")
+    } else {
+        format!("Job {holder} is about to be created")
+    };
     let latest = evaluation
         .frees
         .latest

@@ -70,8 +70,11 @@ fn foreign_holder(facts: &Facts, lease: &LeaseFacts, evaluation: &Evaluation) ->
     (!own).then(|| held(facts, lease, evaluation, false))
 }
 
-/// The inputs are not applied, nothing waits and nothing runs.
+/// The inputs are not applied, nothing waits, nothing runs and nothing refuses the start.
 fn due(facts: &Facts) -> Option<Finding> {
+    if outcome::is_refused(facts) {
+        return None;
+    }
     let pending = match facts.condition(ConditionType::InputsApplied) {
         Some(condition) => condition.reason == "ApplyPending",
         None => facts
