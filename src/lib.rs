@@ -18,6 +18,7 @@ pub mod owner;
 pub mod runner;
 pub mod state;
 pub mod text;
+pub mod unknown_outcome;
 
 /// The version of this build, as `vX.Y.Z`.
 pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));

@@ -28,6 +28,7 @@ use crate::outputs::{
     ClusterOutputs, endpoint_verdict, health_verdict, is_provisioned, outputs_verdict,
 };
 use crate::state::State;
+use crate::unknown_outcome;
 
 /// The state as a pass saw it.
 #[derive(Debug)]
@@ -188,16 +189,8 @@ impl Pass<'_> {
             self.consume_confirmation().await?;
             return Ok(None);
         }
-        let held = if self.object.deleting() {
-            " The deletion is held until then."
-        } else {
-            ""
-        };
-        Ok(Some(StateReadable::ApplyOutcomeUnknown.with(format!(
-            "Job {job} may have created resources that no state records. Look for them; when there are none, set the \
-             annotation {}={job} on the object.{held}",
-            annotations::CONFIRM_NO_RESOURCES
-        ))))
+        let message = unknown_outcome::message(job.as_str(), self.object.deleting());
+        Ok(Some(StateReadable::ApplyOutcomeUnknown.with(message)))
     }
 
     /// Takes the confirmation and the record it settles away, the record first: cut between the two, the

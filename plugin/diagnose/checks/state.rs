@@ -2,12 +2,14 @@
 
 use super::{Finding, from_row, from_unknown_reason, recheck, short};
 use crate::api::conditions::ConditionType;
+use crate::api::keys::annotations;
 use crate::plugin::diagnose::facts::Facts;
 use crate::plugin::diagnose::report::{Action, By, Next, Verdict};
 use crate::plugin::diagnose::rows;
 use crate::plugin::evaluate::Fact;
 use crate::plugin::read::wire::Condition;
 use crate::state::{HeldLock, LockVerdict};
+use crate::unknown_outcome;
 
 /// Everything about the state that keeps an operation from starting or succeeding.
 pub(crate) fn unreadable(facts: &Facts) -> Option<Finding> {
@@ -60,7 +62,8 @@ fn held(facts: &Facts, mut finding: Finding) -> Finding {
         && let Some(job) = unconfirmed(facts)
     {
         let command = format!(
-            "kubectl annotate terraformcluster {{name}} -n {{ns}} captf.io/confirm-no-resources={job}"
+            "kubectl annotate terraformcluster {{name}} -n {{ns}} {}={job}",
+            annotations::CONFIRM_NO_RESOURCES
         );
         finding.actions.retain(|action| action.code != "Remedy");
         let confirm = Action::required(
@@ -85,14 +88,10 @@ fn held(facts: &Facts, mut finding: Finding) -> Finding {
     finding
 }
 
-/// The Job whose outcome is unknown, from the start of the condition's message (conditions-events.md §1.1).
+/// The Job whose outcome is unknown. Its record lies in a Secret that the plugin does not read, so the
+/// condition's message is the source.
 fn unconfirmed(facts: &Facts) -> Option<&str> {
-    let message = &facts.condition(ConditionType::StateReadable)?.message;
-    message
-        .strip_prefix("Job ")?
-        .split([':', ' '])
-        .next()
-        .filter(|job| !job.is_empty())
+    unknown_outcome::job(&facts.condition(ConditionType::StateReadable)?.message)
 }
 
 /// A label of a state Secret cannot be put back (D144).

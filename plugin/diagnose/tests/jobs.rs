@@ -39,6 +39,22 @@ fn a_pull_failure_is_told_apart_by_its_container(
 }
 
 #[test]
+fn d58_an_image_that_has_a_fallback_needs_no_person() {
+    let waiting = json!({"containerStatuses": [{"name": "source", "image": "x", "imageID": "", "ready": false,
+        "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
+    let mut facts = active(150, Some(pod(140, "Pending", waiting)));
+    let mut destroy = job(150, None);
+    destroy.metadata.labels.insert(
+        "captf.infrastructure.cluster.x-k8s.io/op".into(),
+        "destroy".into(),
+    );
+    facts.jobs = Fact::Found(vec![destroy]);
+    let report = explain(&facts);
+    assert_eq!(report.row, Some("D58"));
+    assert_ne!(report.verdict, Verdict::NeedsAction);
+}
+
+#[test]
 fn d61_a_container_that_cannot_be_created_is_waited_out() {
     let waiting = json!({"containerStatuses": [{"name": "source", "image": "x", "imageID": "", "ready": false,
         "restartCount": 0, "state": {"waiting": {"reason": "CreateContainerConfigError"}}}]});
