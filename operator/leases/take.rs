@@ -104,8 +104,9 @@ impl Leases {
     /// not stay are given back before this returns.
     ///
     /// # Errors
-    /// When a read or write fails; then the leases this Job name holds were given
-    /// back as far as that was safe.
+    /// When a read or write fails. A failed gate has given back what this Job name
+    /// holds, as far as that was safe; pods of the deleted Job that could not be
+    /// read may still run, so the lease stays then.
     pub async fn take(&self, claims: &Claims, running: RunningJobs<'_>) -> Result<Taken, ApiError> {
         let now = self.access.now();
         let (run, again) = match self.acquire(&claims.run, now).await? {

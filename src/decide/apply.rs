@@ -3,14 +3,10 @@
 use k8s_openapi::jiff::SignedDuration;
 
 use crate::api::PlanReason;
-use crate::names::{InputsHash, Op};
+use crate::names::{EMPTY_PLAN_HASH, InputsHash, Op};
 
 use super::kinds::is_mutable;
 use super::{APPROVAL_REQUEUE, Approval, ApprovalWait, Cause, Input, LivePlan, Run, StateView};
-
-/// Fingerprint of a plan that changes nothing (approvals.md §5).
-pub(super) const EMPTY_PLAN_HASH: &str =
-    "p2:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// Why an apply is due, first match (jobs.md §3, rules 6 to 10).
 ///

@@ -6,6 +6,8 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use crate::jobs::facts::finish;
+
 /// The holder's Job as read live.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HolderJob {
@@ -23,16 +25,8 @@ impl HolderJob {
     #[must_use]
     pub fn of(job: Option<&Job>) -> Self {
         let Some(job) = job else { return Self::Absent };
-        let conditions = job
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten());
-        let finished =
-            |type_: &str, status: &str| matches!(type_, "Complete" | "Failed") && status == "True";
-        if conditions
-            .into_iter()
-            .any(|condition| finished(&condition.type_, &condition.status))
-        {
+        // Only whether it finished counts here, so the time that stands in for a missing one is free.
+        if finish(job.status.as_ref(), Timestamp::UNIX_EPOCH).is_finished() {
             Self::Finished
         } else {
             Self::Unfinished
@@ -122,9 +116,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::time::Duration;
 
+    use k8s_openapi::api::batch::v1::Job;
     use k8s_openapi::jiff::{SignedDuration, Timestamp};
+    use serde_json::json;
 
-    use super::{HolderPod, OldPods, counts_for_old_pods, old_pods};
+    use super::{HolderJob, HolderPod, OldPods, counts_for_old_pods, old_pods};
 
     fn now() -> Timestamp {
         "2026-10-01T12:00:00Z".parse().unwrap()
@@ -136,6 +132,25 @@ mod tests {
             phase: phase.into(),
             created: now() - SignedDuration::from_secs(age_seconds),
         }
+    }
+
+    fn job(conditions: &serde_json::Value) -> Job {
+        serde_json::from_value(json!({ "status": { "conditions": conditions } })).unwrap()
+    }
+
+    #[test]
+    fn only_complete_or_failed_with_status_true_finishes_the_holder() {
+        let of = |type_: &str, status: &str| {
+            HolderJob::of(Some(&job(&json!([{ "type": type_, "status": status }]))))
+        };
+        assert_eq!(HolderJob::of(None), HolderJob::Absent);
+        assert_eq!(HolderJob::of(Some(&Job::default())), HolderJob::Unfinished);
+        assert_eq!(of("Complete", "True"), HolderJob::Finished);
+        assert_eq!(of("Failed", "True"), HolderJob::Finished);
+        assert_eq!(of("Failed", "False"), HolderJob::Unfinished);
+        assert_eq!(of("Complete", "Unknown"), HolderJob::Unfinished);
+        assert_eq!(of("SuccessCriteriaMet", "True"), HolderJob::Unfinished);
+        assert_eq!(of("FailureTarget", "True"), HolderJob::Unfinished);
     }
 
     #[test]

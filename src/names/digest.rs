@@ -5,6 +5,12 @@ use sha2::{Digest, Sha256};
 /// Characters of a digest that go into a name where a full name does not fit.
 const SHORT_HASH_LEN: usize = 16;
 
+/// Fingerprint of a plan that changes nothing: `p2:` and the SHA-256 of no bytes (approvals.md §5).
+///
+/// The runner reports it and the decision expects it, so both take it from here.
+pub const EMPTY_PLAN_HASH: &str =
+    "p2:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
 /// Lower-case hexadecimal text of `bytes` (naming.md, notation `hex(x)`).
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {

@@ -11,7 +11,7 @@ mod object;
 mod secrets;
 mod time;
 
-pub use digest::{hex, sha256_hex, short_hash};
+pub use digest::{EMPTY_PLAN_HASH, hex, sha256_hex, short_hash};
 pub use job::{
     Hash6, InputsHash, JOB_NAME_MAX, JobName, JobSeed, ParsedJobName, Tick, next_attempt, own_pod,
     owns_pod,

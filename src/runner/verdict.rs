@@ -1,12 +1,13 @@
 //! What a plan means for its run: go on, be done, or stop (runner.md §6.1).
 
 use super::failure::Failure;
-use super::plan::{EMPTY_PLAN_HASH, Plan, PlanKey, UnreadablePlan};
+use super::plan::{Plan, PlanKey, UnreadablePlan};
 use super::redact::Redactor;
 use super::request::{Gate, Operation};
 use super::result::{Changes, DriftReport, PlanReport, RunResult};
 use super::steps::StepName;
 use super::summary;
+use crate::names::EMPTY_PLAN_HASH;
 
 /// The plan found nothing to do, which ends its run: a drift check finds no drift, a plan is empty, an apply has
 /// nothing to apply. An apply of an approved plan stops all the same when something else was approved.

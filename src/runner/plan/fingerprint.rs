@@ -14,10 +14,6 @@ use crate::names::hex;
 use crate::runner::gojson;
 use crate::runner::hmac::hmac_sha256;
 
-/// The fingerprint of a plan that changes nothing.
-pub(crate) const EMPTY_PLAN_HASH: &str =
-    "p2:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-
 /// Least length of a plan key in bytes.
 const KEY_BYTES: usize = 32;
 
@@ -126,6 +122,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::names::EMPTY_PLAN_HASH;
 
     fn key() -> PlanKey {
         PlanKey::from_bytes((0..32).collect()).unwrap()

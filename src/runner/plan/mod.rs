@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub(super) use fingerprint::{EMPTY_PLAN_HASH, PlanKey};
+pub(super) use fingerprint::PlanKey;
 
 use super::result::{DriftReport, PlanReport};
 
@@ -320,6 +320,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::names::EMPTY_PLAN_HASH;
 
     fn plan(document: &Value) -> Plan {
         Plan::parse(document.to_string().as_bytes()).unwrap()
