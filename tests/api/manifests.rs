@@ -135,11 +135,13 @@ fn manager_bound() -> Vec<String> {
         "get list create update delete",
     );
     allow(&mut bound, "events.k8s.io/events", "create patch");
-    allow(
-        &mut bound,
-        &format!("{own}/terraformclusters"),
-        "get list watch patch",
-    );
+    for kind in [
+        "terraformclusters",
+        "terraformmachines",
+        "terraformmachinepools",
+    ] {
+        allow(&mut bound, &format!("{own}/{kind}"), "get list watch patch");
+    }
     allow(
         &mut bound,
         &format!("{own}/terraformclusters/status"),

@@ -35,13 +35,8 @@ async fn a_stranger_is_refused() {
 async fn a_service_account_without_a_role_may_not_read() {
     let bed = ControlPlane::shared().await;
     let world = World::bare(bed).await;
-    let mut config = bed.config().await;
-    config.headers.push((
-        http::HeaderName::from_static("impersonate-user"),
-        format!("system:serviceaccount:{}:default", world.namespace)
-            .parse()
-            .unwrap(),
-    ));
+    let user = format!("system:serviceaccount:{}:default", world.namespace);
+    let config = bed.config_as(&user).await;
     let account = kube::Client::try_from(config).unwrap();
     let secrets: Api<Pod> = Api::namespaced(account, &world.namespace);
     let error = secrets.list(&ListParams::default()).await.unwrap_err();

@@ -64,12 +64,12 @@ struct Door {
 }
 
 impl Proxy {
-    /// Opens a door to the bed's API server on 127.0.0.1, with the administrator's rights.
+    /// Opens a door to the bed's API server on 127.0.0.1, with the manager's rights.
     pub(crate) async fn open(
         bed: &Bed,
         rule: impl Fn(&Passage) -> Option<BoxFuture<'static, ()>> + Send + Sync + 'static,
     ) -> Self {
-        let mut config = bed.config().await;
+        let mut config = bed.manager_config().await;
         // What the manager sent once is forwarded once.
         config.default_retry = false;
         let door = Arc::new(Door {

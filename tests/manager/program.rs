@@ -64,7 +64,7 @@ pub(crate) fn refused(arguments: &[&str]) -> Output {
 impl Manager {
     /// Starts a manager of the test's namespace, whose election Lease is there, too.
     pub(crate) fn start(bed: &Bed, world: &World, arguments: &[&str]) -> Self {
-        Self::through(bed.kubeconfig(), &world.namespace, arguments)
+        Self::through(bed.manager_kubeconfig(), &world.namespace, arguments)
     }
 
     /// The same with another way to the API server.

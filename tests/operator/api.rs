@@ -1,5 +1,6 @@
 //! The way of one apply through the operator.
 
+mod deletion;
 mod failover;
 mod runs;
 mod sweep;

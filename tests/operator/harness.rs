@@ -28,7 +28,6 @@ use kube::api::{Api, DynamicObject, ListParams};
 use tokio::task::JoinSet;
 
 use crate::testbed::fault::{Fault, Faults, Seen};
-use crate::testbed::repository;
 use crate::testbed::{Bed, World, wait};
 
 /// The runner's image where no pod ever runs.
@@ -138,18 +137,6 @@ impl Operator {
 
     /// An operator on a node, whose Jobs get the runner from this image.
     pub(crate) async fn on_node(bed: &Bed, world: &World, runner_image: &str) -> Self {
-        let role = repository().join("operator/manifests/rbac/runner-role.yaml");
-        let applied = bed
-            .kubectl()
-            .args(["apply", "--server-side", "-f"])
-            .arg(role)
-            .output()
-            .unwrap();
-        assert!(
-            applied.status.success(),
-            "{}",
-            String::from_utf8_lossy(&applied.stderr)
-        );
         let setup = Setup {
             runner_image: runner_image.to_owned(),
             ..Setup::default()
@@ -179,7 +166,7 @@ impl Operator {
         } else {
             Clock::system()
         };
-        let config = bed.config().await;
+        let config = bed.manager_config().await;
         let client = setup.faults.around(connect(&config, &corrected).unwrap());
         let access = Access::new(client, clock.clone(), setup.limit);
         let metrics = Metrics::new(BuildInfo {

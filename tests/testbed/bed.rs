@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 
+use super::account::Account;
 use super::fault::Faults;
 use super::programs;
 
@@ -89,6 +90,7 @@ pub(crate) struct Bed {
     supervisor: Child,
     // The bed ends when this closes, which the kernel does for a process that is killed.
     life: Option<ChildStdin>,
+    account: Account,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +168,7 @@ impl Bed {
                 ready,
                 supervisor,
                 life,
+                account: Account::default(),
             }),
             Err(_) => {
                 let status = supervisor.wait().map_err(|error| error.to_string())?;
@@ -174,6 +177,10 @@ impl Bed {
                 ))
             }
         }
+    }
+
+    pub(super) fn account(&self) -> &Account {
+        &self.account
     }
 
     pub(crate) fn ready(&self) -> &Ready {

@@ -10,6 +10,7 @@
     reason = "a toolbox: its tools do not wait for a test that uses them"
 )]
 
+mod account;
 pub(crate) mod bed;
 pub(crate) mod fault;
 pub(crate) mod images;

@@ -1,11 +1,14 @@
 //! A deleting object: what its destroy waits for (diagnosis.md, section J).
 
-use super::{Finding, from_row, gates, job, lease, short, state};
+use super::{Finding, from_row, gates, job, lease, recheck, short, state};
 use crate::api::conditions::ConditionType;
 use crate::api::keys::finalizers;
 use crate::plugin::diagnose::facts::Facts;
 use crate::plugin::diagnose::report::{Action, By, Next, Verdict};
 use crate::plugin::diagnose::rows;
+
+/// A deletion that nothing holds is looked at again within the longest backoff of a failing pass.
+const RETRY_SECONDS: i64 = 600;
 
 /// The first reason why the object is still there.
 pub(crate) fn deleting(facts: &Facts) -> Option<Finding> {
@@ -18,6 +21,34 @@ pub(crate) fn deleting(facts: &Facts) -> Option<Finding> {
         .or_else(|| destroy_failed(facts))
         .or_else(|| other_finalizers(facts))
         .or_else(|| lease::starting(facts))
+        .or_else(|| Some(going(facts)))
+}
+
+/// Nothing else holds it: what the manager says of the deletion, or that it goes on.
+fn going(facts: &Facts) -> Finding {
+    let said = facts
+        .condition(ConditionType::Deleting)
+        .filter(|condition| condition.status == "True");
+    let message = said.map_or("", |condition| condition.message.as_str());
+    let (verdict, summary) = if message.is_empty() {
+        (Verdict::Waiting, "its deletion goes on")
+    } else {
+        (Verdict::NeedsAction, "its deletion is held up")
+    };
+    let mut finding = Finding::new(facts, verdict, "D117", "Deleting", summary);
+    finding.row = None;
+    finding = finding.head(|first| {
+        first.row = None;
+        if !message.is_empty() {
+            first.message = message.to_owned();
+        }
+    });
+    finding = finding.then(recheck(short(facts), RETRY_SECONDS));
+    match said {
+        Some(condition) => finding.said_by(condition, facts),
+        None => finding,
+    }
+    .never("strip the finalizer")
 }
 
 fn dependents(facts: &Facts) -> Option<Finding> {

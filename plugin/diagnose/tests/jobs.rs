@@ -283,6 +283,25 @@ fn d120_a_foreign_finalizer_is_named() {
 }
 
 #[test]
+fn a_deletion_that_nothing_known_holds_is_never_idle() {
+    let mut facts = deleting(scene(&[
+        ("Deleting", "True", "Deleting"),
+        ("InputsApplied", "True", "InputsApplied"),
+        ("ApplyJobSucceeded", "True", "ApplySucceeded"),
+    ]));
+    assert_eq!(shows(&facts).0, Verdict::Waiting);
+    for condition in &mut facts.object.status.conditions {
+        condition.message = "set spec.deletionPolicy: Retain".into();
+    }
+    let report = explain(&facts);
+    assert_eq!(
+        (report.verdict, report.code.as_str()),
+        (Verdict::NeedsAction, "Deleting")
+    );
+    assert_eq!(report.chain[0].message, "set spec.deletionPolicy: Retain");
+}
+
+#[test]
 fn every_promise_has_a_bound_or_says_that_it_has_none() {
     let cases = [
         waiting(),

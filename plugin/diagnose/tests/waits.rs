@@ -254,5 +254,8 @@ fn a_refused_start_outranks_that_it_is_due(#[case] reason: &str, #[case] expecte
         ("InputsApplied", "False", "ApplyPending"),
     ]);
     let report = explain(&facts);
-    assert_eq!((report.verdict, report.row), (Verdict::NeedsAction, Some(expected)));
+    assert_eq!(
+        (report.verdict, report.row),
+        (Verdict::NeedsAction, Some(expected))
+    );
 }

@@ -26,7 +26,7 @@ impl Manager {
     /// A manager whose clock stands at `now` until the test moves it, and whose requests meet `faults`.
     pub(super) async fn at(bed: &Bed, world: &World, now: Timestamp, faults: &Faults) -> Self {
         let clock = standing_clock(now);
-        let client = connect(&bed.config().await, &Clock::system()).unwrap();
+        let client = connect(&bed.manager_config().await, &Clock::system()).unwrap();
         let access = Access::new(faults.around(client), clock.clone(), duration(60));
         Self {
             leases: Leases::new(access),

@@ -31,7 +31,7 @@ impl Watched {
     async fn new(bed: &Bed, filter: Option<&str>) -> Self {
         let world = World::new(bed).await;
         let clock = Clock::system();
-        let client = connect(&watch::client_config(bed.config().await), &clock).unwrap();
+        let client = connect(&watch::client_config(bed.manager_config().await), &clock).unwrap();
         let metrics = Metrics::new(BuildInfo {
             version: "test",
             commit: "test",

@@ -19,7 +19,7 @@ const TIMES: Election = Election {
 };
 
 async fn candidate(bed: &Bed, world: &World, times: Election) -> Elector {
-    let client = connect(&bed.config().await, &Clock::system()).unwrap();
+    let client = connect(&bed.manager_config().await, &Clock::system()).unwrap();
     Elector::new(client, &world.namespace, times)
 }
 

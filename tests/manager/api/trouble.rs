@@ -194,12 +194,10 @@ async fn the_log_of_a_manager_whose_job_is_refused_grows_slower_and_slower() {
 }
 
 /// A kubeconfig of somebody else: the administrator's credentials, acting as `user`.
-async fn kubeconfig_of(bed: &Bed, user: &str, folder: &tempfile::TempDir) -> std::path::PathBuf {
-    let text = std::fs::read_to_string(bed.kubeconfig()).unwrap();
-    let mut config: Value = serde_saphyr::from_str(&text).unwrap();
-    config["users"][0]["user"]["as"] = json!(user);
+fn kubeconfig_of(bed: &Bed, user: &str, folder: &tempfile::TempDir) -> std::path::PathBuf {
     let path = folder.path().join("kubeconfig");
-    std::fs::write(&path, config.to_string()).unwrap();
+    let kubeconfig = serde_json::to_vec(&bed.kubeconfig_as(user)).unwrap();
+    std::fs::write(&path, kubeconfig).unwrap();
     path
 }
 
@@ -230,7 +228,7 @@ async fn a_manager_without_rights_names_each_kind_and_the_role_and_a_stop_is_cle
     let world = World::new(bed).await;
     let folder = tempfile::tempdir().unwrap();
     let user = format!("nobody-{}", world.namespace);
-    let kubeconfig = kubeconfig_of(bed, &user, &folder).await;
+    let kubeconfig = kubeconfig_of(bed, &user, &folder);
     let manager = Manager::through(&kubeconfig, &world.namespace, &[]);
     for resource in [
         "terraformclusters.infrastructure.cluster.x-k8s.io",
@@ -272,7 +270,7 @@ async fn an_identity_secret_that_may_not_be_read_is_named_in_the_condition() {
     // Records are Secrets, too; only those of the identity's namespace are out of reach.
     let own = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}]);
     grant_in(&world, &user, own).await;
-    let kubeconfig = kubeconfig_of(bed, &user, &folder).await;
+    let kubeconfig = kubeconfig_of(bed, &user, &folder);
     let manager = Manager::through(&kubeconfig, &world.namespace, &[]);
     manager.works().await;
     world.cluster("prod").create().await;

@@ -7,7 +7,6 @@ mod records;
 mod runner;
 mod state;
 
-use std::path::Path;
 use std::time::Duration;
 
 use captf::client::{Access, Clock};
@@ -19,9 +18,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
 use kube::core::ResourceExt as _;
 use serde_json::Value;
-use tokio::sync::OnceCell;
 
-use crate::testbed::{Bed, ControlPlane, World};
+use crate::testbed::{ControlPlane, World};
 
 /// A namespace, and the manager's hands in it.
 struct Scene {
@@ -32,12 +30,7 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let bed = ControlPlane::shared().await;
-        install_roles(bed).await;
-        let manager = acting_as(
-            bed,
-            "system:serviceaccount:captf-system:captf-controller-manager",
-        )
-        .await;
+        let manager = access(bed.manager_config().await);
         Self {
             world: World::new(bed).await,
             manager,
@@ -68,34 +61,9 @@ impl Scene {
     }
 }
 
-async fn acting_as(bed: &Bed, user: &str) -> Access {
-    let mut config = bed.config().await;
-    config.headers.push((
-        http::HeaderName::from_static("impersonate-user"),
-        user.parse().unwrap(),
-    ));
+fn access(config: kube::Config) -> Access {
     let client = kube::Client::try_from(config).unwrap();
     Access::new(client, Clock::system(), Duration::from_secs(20))
-}
-
-async fn install_roles(bed: &Bed) {
-    static INSTALLED: OnceCell<()> = OnceCell::const_new();
-    INSTALLED
-        .get_or_init(async || {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("operator/manifests/rbac");
-            let mut apply = bed.kubectl();
-            apply.args(["apply", "--server-side", "--force-conflicts"]);
-            for role in ["manager-role.yaml", "runner-role.yaml"] {
-                apply.arg("-f").arg(folder.join(role));
-            }
-            let output = apply.output().unwrap();
-            assert!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-        })
-        .await;
 }
 
 fn inputs(hash: &str) -> RunInputs {

@@ -17,7 +17,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::{Scene, acting_as};
+use super::{Scene, access};
 use crate::testbed::ControlPlane;
 
 const STATE: &[u8] = br#"{"version":4,"terraform_version":"1.11.4","serial":7,"lineage":"one",
@@ -241,7 +241,7 @@ async fn without_the_right_to_patch_no_job_starts_and_the_label_is_named() {
         .create(&PostParams::default(), &binding)
         .await
         .unwrap();
-    let access = acting_as(ControlPlane::shared().await, &reader).await;
+    let access = access(ControlPlane::shared().await.config_as(&reader).await);
 
     let check = ensure_labels(&access, &owner, "prod").await.unwrap();
     assert!(!check.may_start());
