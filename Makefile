@@ -20,7 +20,7 @@ dependencies:
 	hack/dependencies.sh
 
 image:
-	cargo build --release --target $(TARGET)
+	CAPTF_COMMIT=$$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown) cargo build --release --target $(TARGET)
 	@echo $(STATIC)
 
 check:

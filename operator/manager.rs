@@ -107,7 +107,7 @@ pub fn main(args: ManagerArgs) -> ExitCode {
             .reported_version
             .as_deref()
             .unwrap_or(crate::VERSION),
-        commit = crate::COMMIT,
+        commit = crate::COMMIT.unwrap_or("unknown"),
         contract = crate::inputs::CONTRACT_VERSION,
         "starting"
     );
@@ -130,7 +130,7 @@ fn print_version(request: VersionRequest, version: &str) -> ExitCode {
         VersionRequest::Raw => {
             let build = BuildInfo {
                 version,
-                commit: crate::COMMIT,
+                commit: crate::COMMIT.unwrap_or("unknown"),
             };
             writeln!(out, "{build:?}")
         }
@@ -161,7 +161,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
         .unwrap_or(crate::VERSION);
     let metrics = Metrics::new(BuildInfo {
         version,
-        commit: crate::COMMIT,
+        commit: crate::COMMIT.unwrap_or("unknown"),
     });
     let clock = Clock::system();
     metrics.track_clock(clock.clone());

@@ -17,6 +17,10 @@ use crate::api::{GROUP, VERSION};
 
 /// Kubernetes release whose API types this program was built with.
 const KUBERNETES: &str = "1.37";
+/// Release of the client library, as in Cargo.lock.
+const KUBE: &str = "5.0.0";
+/// Release of the API types, as in Cargo.lock.
+const K8S_OPENAPI: &str = "0.29.0";
 /// Cluster API contract of the provider.
 const CONTRACT: &str = "v1beta2";
 /// The manager's Deployment in its usual place.
@@ -39,8 +43,14 @@ struct VersionReport {
     api_version: &'static str,
     kind: &'static str,
     client_version: &'static str,
+    /// Absent when the build was not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git_commit: Option<&'static str>,
     platform: String,
     kubernetes_api: &'static str,
+    kube_version: &'static str,
+    k8s_openapi_version: &'static str,
+    output_schema: &'static str,
     kinds: String,
     contract: &'static str,
     /// Absent when nobody asked, `null` when it could not be read.
@@ -88,8 +98,12 @@ fn print(args: &VersionArgs, manager_version: Option<Option<String>>) -> Result<
         api_version: API_VERSION,
         kind: "VersionReport",
         client_version: env!("CARGO_PKG_VERSION"),
+        git_commit: crate::COMMIT,
         platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         kubernetes_api: KUBERNETES,
+        kube_version: KUBE,
+        k8s_openapi_version: K8S_OPENAPI,
+        output_schema: API_VERSION,
         kinds: format!("{GROUP}/{VERSION}"),
         contract: CONTRACT,
         manager_version,
@@ -105,10 +119,14 @@ fn print(args: &VersionArgs, manager_version: Option<Option<String>>) -> Result<
                 kinds,
                 kubernetes_api,
                 contract,
+                output_schema,
                 ..
             } = &report;
+            let commit = report.git_commit.unwrap_or("unknown");
             format!(
-                "{}platform        {platform}\nkinds           {kinds}\nKubernetes API  {kubernetes_api}\nCAPI contract   {contract}\n",
+                "{}commit          {commit}\nplatform        {platform}\nkinds           {kinds}\n\
+                 output schema   {output_schema}\nKubernetes API  {kubernetes_api}\nCAPI contract   {contract}\n\
+                 libraries       kube {KUBE}, k8s-openapi {K8S_OPENAPI}\n",
                 short(&report)
             )
         }
@@ -186,25 +204,22 @@ impl Deployment {
         [label, tag]
             .into_iter()
             .map(|version| version.trim_start_matches('v'))
-            .find(|version| version.starts_with(|first: char| first.is_ascii_digit()))
+            .find(|version| minor(version).is_some())
             .map(str::to_owned)
     }
 }
 
-/// Major and minor of a version.
-fn minor(version: &str) -> (&str, &str) {
+/// Major and minor of a version; a tag that is a hash or a word has none.
+fn minor(version: &str) -> Option<(u64, u64)> {
     let mut parts = version.split('.');
-    (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    )
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::{Deployment, minor};
+    use super::{Deployment, K8S_OPENAPI, KUBE, minor};
 
     fn deployment(label: &str, image: &str) -> Deployment {
         serde_json::from_value(serde_json::json!({
@@ -226,7 +241,19 @@ mod tests {
                 .as_deref(),
             Some("0.1.0")
         );
-        assert_eq!(deployment("", "r/captf:latest").version(), None);
+        for tag in ["latest", "38d1b97535a8", "7"] {
+            let image = format!("r/captf:{tag}");
+            assert_eq!(deployment("", &image).version(), None, "{tag}");
+        }
+    }
+
+    #[test]
+    fn the_libraries_are_those_that_are_locked() {
+        let lock = include_str!("../Cargo.lock");
+        for (name, version) in [("kube", KUBE), ("k8s-openapi", K8S_OPENAPI)] {
+            let entry = format!("name = \"{name}\"\nversion = \"{version}\"\n");
+            assert!(lock.contains(&entry), "{name} {version}");
+        }
     }
 
     #[test]

@@ -24,10 +24,7 @@ pub mod unknown_outcome;
 pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 /// The commit this build was made from, when the build was told.
-pub const COMMIT: &str = match option_env!("CAPTF_COMMIT") {
-    Some(commit) => commit,
-    None => "unknown",
-};
+pub const COMMIT: Option<&str> = option_env!("CAPTF_COMMIT");
 
 #[path = "../operator/mod.rs"]
 pub mod operator;

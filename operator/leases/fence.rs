@@ -163,7 +163,7 @@ fn controlled_by(pod: &k8s_openapi::api::core::v1::Pod, uid: &str) -> bool {
 }
 
 fn refused_gone(claim: &Claim) -> Confirmed {
-    Confirmed::Refused(format!("the {} is gone", claim.lease))
+    Confirmed::Refused(format!("the lease {} is gone", claim.lease))
 }
 
 fn refused_other(claim: &Claim, holder: &str) -> Confirmed {

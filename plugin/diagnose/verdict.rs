@@ -42,6 +42,7 @@ pub(crate) fn diagnose(facts: &Facts, metadata: Metadata) -> WhyReport {
     if let Some(first) = head.chain.first_mut() {
         first.warnings.extend(checks::manager::warnings(facts));
         first.warnings.extend(checks::outcome::warnings(facts));
+        first.warnings.extend(checks::job::warnings(facts));
         first.warnings.extend(later);
     }
     report(facts, head, metadata)

@@ -228,7 +228,7 @@ pub(crate) async fn run(args: &LeasesArgs, settings: Settings) -> Result<Exit, E
         }
     };
     output::print(&text)?;
-    if rows.is_empty() && format.is_text() {
+    if rows.is_empty() && format.is_text() && found.missing.is_none() {
         output::note(&match &session.scope {
             Scope::Namespace(namespace) => format!("No leases found in {namespace} namespace."),
             Scope::All => "No leases found.".to_owned(),

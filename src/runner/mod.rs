@@ -248,14 +248,14 @@ fn write_result(path: &Path, message: &[u8]) -> io::Result<()> {
 }
 
 fn print_version(flag: &VersionFlag) -> Exit {
-    let version = concat!("v", env!("CARGO_PKG_VERSION"));
+    let version = crate::VERSION;
     let line = match flag {
         VersionFlag::As(reported) => format!("runner {reported}"),
         VersionFlag::Raw => format!(
             "runner {version} ({} {}, {})",
             std::env::consts::OS,
             std::env::consts::ARCH,
-            option_env!("CAPTF_GIT_COMMIT").unwrap_or("unknown commit")
+            crate::COMMIT.unwrap_or("unknown commit")
         ),
         VersionFlag::Print | VersionFlag::Off => format!("runner {version}"),
     };

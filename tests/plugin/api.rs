@@ -200,6 +200,14 @@ async fn within_the_grace_of_a_cluster_that_waits_for_machines_it_is_reserved() 
         "--sort-by=owner",
         "--waiters"
     );
+    shows!(
+        scene,
+        "held_grace_reserved.leases_json",
+        "leases",
+        "--sort-by=owner",
+        "-o",
+        "json"
+    );
     shows!(scene, "held_grace_reserved.why", "why", "tfc/demo");
     shows!(
         scene,
@@ -486,7 +494,9 @@ async fn an_object_that_does_not_exist_is_named_with_where_it_does() {
     let lease = scene.run(&["leases", "nothing"]);
     assert_eq!((lease.code, lease.stdout.as_str()), (1, ""));
     assert!(
-        lease.stderr.contains("error: lease \"nothing\" not found"),
+        lease
+            .stderr
+            .starts_with("error: lease \"nothing\" not found"),
         "{}",
         lease.stderr
     );

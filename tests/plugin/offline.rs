@@ -49,6 +49,7 @@ fn the_client_version_needs_no_cluster() {
     let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(report["clientVersion"], env!("CARGO_PKG_VERSION"));
     assert_eq!(report["kinds"], "infrastructure.cluster.x-k8s.io/v1alpha1");
+    assert_eq!(report["outputSchema"], "cli.captf.io/v1");
 }
 
 #[test]

@@ -117,7 +117,7 @@ for role in cluster machine machinepool; do
   line+="\"$role\":\"captf/noop-$role:$tag\","
 done
 if [ -n "$binary" ]; then
-  tag=$(hash_of_file "$binary")
+  tag=v$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml" | head -n 1)-$(hash_of_file "$binary")
   image manager "$tag" build_manager
   line+="\"manager\":\"captf/manager:$tag\","
 fi

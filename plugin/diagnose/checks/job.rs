@@ -12,8 +12,8 @@ use crate::plugin::diagnose::facts::{Facts, PodView};
 use crate::plugin::diagnose::report::{
     Action, By, Evidence, LeaseLink, Next, Node, PodLink, Verdict,
 };
-use crate::plugin::evaluate::{HolderFacts, JobState, POD_STOP_SECONDS, State};
-use crate::plugin::report::At;
+use crate::plugin::evaluate::{Fact, HolderFacts, JobState, POD_STOP_SECONDS, State};
+use crate::plugin::report::{At, Warning};
 use crate::plugin::time;
 
 /// From this age on a Job whose per-run Secret is missing is deleted (jobs.md §10).
@@ -24,6 +24,36 @@ const CONFIG_SECONDS: i64 = 120;
 /// The object's Job runs, or a pod of its Job still stops.
 pub(crate) fn running(facts: &Facts) -> Option<Finding> {
     active(facts).or_else(|| stopping(facts))
+}
+
+/// What is odd about the Job that runs: it runs on while the object is paused, or no run lease names it.
+pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
+    let Some(job) = facts.with_history(|history| history.active().cloned()) else {
+        return Vec::new();
+    };
+    let mut warnings = Vec::new();
+    if super::gates::paused(facts).is_some() {
+        let runs_on = format!(
+            "its Job {} runs on: a pause stops nothing that runs",
+            job.name
+        );
+        warnings.push(Warning::new("JobRunning", runs_on));
+    }
+    let lease = match &facts.run_lease {
+        Fact::Absent => Some("is missing".to_owned()),
+        Fact::Found(lease) if lease.view.holder != job.name => {
+            Some(format!("names another holder, {:?}", lease.view.holder))
+        }
+        _ => None,
+    };
+    if let Some(lease) = lease {
+        let unguarded = format!(
+            "Job {} runs, but its run lease {lease}: only the state lock keeps a second run away",
+            job.name
+        );
+        warnings.push(Warning::new("JobEvidence", unguarded));
+    }
+    warnings
 }
 
 fn active(facts: &Facts) -> Option<Finding> {

@@ -13,6 +13,40 @@ fn d54_an_active_job_is_the_work() {
     assert_eq!(codes, ["JobStops", "PodStops", "LeaseFrees"]);
 }
 
+fn first_warnings(facts: &Facts) -> Vec<&'static str> {
+    let report = explain(facts);
+    let of_jobs = |code: &&str| ["JobRunning", "JobEvidence"].contains(code);
+    report.chain[0]
+        .warnings
+        .iter()
+        .map(|warning| warning.code)
+        .filter(of_jobs)
+        .collect()
+}
+
+#[test]
+fn d14_a_pause_does_not_hide_the_job_that_runs_on() {
+    let mut facts = active(300, Some(pod(290, "Running", json!({}))));
+    assert_eq!(first_warnings(&facts), [""; 0]);
+    facts
+        .object
+        .metadata
+        .annotations
+        .insert("cluster.x-k8s.io/paused".into(), String::new());
+    assert_eq!(row(&facts), "D14");
+    assert_eq!(first_warnings(&facts), ["JobRunning"]);
+}
+
+#[test]
+fn a_running_job_that_no_run_lease_names_is_told_of() {
+    let mut facts = active(300, Some(pod(290, "Running", json!({}))));
+    facts.run_lease = Fact::Unreadable("forbidden".into());
+    assert_eq!(first_warnings(&facts), [""; 0]);
+    facts.run_lease = Fact::Absent;
+    assert_eq!(row(&facts), "D54");
+    assert_eq!(first_warnings(&facts), ["JobEvidence"]);
+}
+
 #[test]
 fn d55_an_unschedulable_pod_says_why() {
     let mut pending = pod(90, "Pending", json!({}));
