@@ -174,13 +174,6 @@ impl Caches {
         self.pods.named(namespace, name).map(|pod| pod.facts)
     }
 
-    /// The result of the Job with this UID is recorded; results of its vanished pods are dropped.
-    ///
-    /// The watch of Jobs does the same when it sees the mark on the Job.
-    pub fn forget_pod(&self, job_uid: &str) {
-        self.pods.forget_results(job_uid);
-    }
-
     /// Waits until every store took in a first list as a whole.
     ///
     /// Says every 30 s what is still waited for; the watches themselves say what fails.
@@ -265,7 +258,8 @@ impl Caches {
         }
     }
 
-    /// Keeps what is remembered of pods in step with their Jobs.
+    /// Keeps what is remembered of pods in step with their Jobs: a result is dropped only when the cache
+    /// shows the mark that it is recorded, since until then a pass may ask for it.
     fn follow_job(&self, change: &Change<JobView>) {
         let job = &change.latest().facts;
         if change.is_deletion() {

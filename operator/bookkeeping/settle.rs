@@ -18,7 +18,7 @@ use crate::operator::secrets::{Owner, RunInputs, per_run};
 pub struct Settled {
     /// Uids of the Jobs counted now: this very pass deleted their per-run Secret.
     pub counted: Vec<String>,
-    /// The digest pinned by a promotion in this pass.
+    /// The digest pinned by a promotion in this pass, when it is another than before.
     pub pinned: Option<String>,
     /// Jobs that succeeded without a digest to pin.
     pub without_digest: Vec<String>,
@@ -71,6 +71,8 @@ async fn succeeded(
             None => settled.without_inputs.push(job.name.to_string()),
             Some(inputs) => {
                 let digest = digest(finished);
+                let pinned = records.applied.as_ref().and_then(Record::image_digest);
+                let unchanged = digest.is_some() && digest.as_deref() == pinned;
                 let promoted = promote(
                     access,
                     owner,
@@ -84,6 +86,7 @@ async fn succeeded(
                     Promotion::Written(record) => {
                         records.applied = Some(*record);
                         match digest {
+                            Some(_) if unchanged => {}
                             Some(digest) => settled.pinned = Some(digest),
                             None => settled.without_digest.push(job.name.to_string()),
                         }

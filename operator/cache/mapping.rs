@@ -9,7 +9,7 @@ use super::metadata::MetadataOf;
 use super::owner::owners_of_secret;
 use super::store::{Change, Store};
 use crate::api::capi::Cluster;
-use crate::api::keys::{TRUE, labels};
+use crate::api::keys::{TRUE, annotations, labels};
 use crate::api::{GROUP, IdentityKind, TerraformCluster, TerraformClusterIdentity};
 use crate::names::{Kind, ObjectKey};
 
@@ -21,6 +21,35 @@ pub(super) fn itself<K: Resource>(kind: Kind, change: &Change<K>) -> ObjectKey {
         metadata.namespace.clone().unwrap_or_default(),
         metadata.name.clone().unwrap_or_default(),
     )
+}
+
+/// The object itself, but for a change of nothing but its block-move annotation: that is this manager's
+/// own mark around a start, and a start that fails must wait for its backoff.
+pub(super) fn changed_cluster(change: &Change<TerraformCluster>) -> Option<ObjectKey> {
+    let marked_only = change.update().is_some_and(|(old, new)| {
+        block_move(old) != block_move(new) && unmarked(old) == unmarked(new)
+    });
+    (!marked_only).then(|| itself(Kind::TerraformCluster, change))
+}
+
+fn block_move(cluster: &TerraformCluster) -> Option<&String> {
+    cluster
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(annotations::BLOCK_MOVE)
+}
+
+/// The object without block-move and without what every write changes.
+fn unmarked(cluster: &TerraformCluster) -> TerraformCluster {
+    let mut cluster = cluster.clone();
+    cluster.metadata.resource_version = None;
+    cluster
+        .metadata
+        .annotations
+        .get_or_insert_default()
+        .remove(annotations::BLOCK_MOVE);
+    cluster
 }
 
 /// The object that controls a Job.

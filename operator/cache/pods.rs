@@ -74,6 +74,19 @@ struct PodsOfJob {
     /// By UID of the pod.
     pods: BTreeMap<String, SeenPod>,
     job: JobFate,
+    /// Its result is recorded: what vanished pods said is not needed any more.
+    recorded: bool,
+}
+
+impl PodsOfJob {
+    fn drop_recorded_results(&mut self) {
+        let vanished = self.pods.values_mut().filter(|pod| pod.gone);
+        for pod in vanished.filter(|_| self.recorded) {
+            if let ContainerFacts::Terminated { message, .. } = &mut pod.facts.source {
+                message.clear();
+            }
+        }
+    }
 }
 
 /// What became of the Job of some pods.
@@ -102,6 +115,19 @@ impl Index<PodFacts> for PodIndex {
             self.tidy(job);
         }
     }
+
+    /// What a pod did while nobody watched is not known. That it had started stays true; that it had not
+    /// proves nothing, and such a pod counts as never seen.
+    fn missed(&mut self, name: &Name, last: &Arc<PodFacts>) {
+        if last.phase.is_terminal() || last.source.has_started() {
+            self.gone(name, last);
+        } else if let Some(job) = &last.job_uid {
+            if let Some(pods) = self.jobs.get_mut(job) {
+                pods.pods.remove(&last.uid);
+            }
+            self.tidy(job);
+        }
+    }
 }
 
 impl PodIndex {
@@ -113,11 +139,9 @@ impl PodIndex {
                 facts: facts.clone(),
                 gone,
             };
-            self.jobs
-                .entry(job.clone())
-                .or_default()
-                .pods
-                .insert(facts.uid.clone(), seen);
+            let of_job = self.jobs.entry(job.clone()).or_default();
+            of_job.pods.insert(facts.uid.clone(), seen);
+            of_job.drop_recorded_results();
         }
     }
 
@@ -171,11 +195,9 @@ impl Store<PodFacts, PodIndex> {
     /// The result of this Job is recorded: results of its vanished pods are not needed any more.
     pub fn forget_results(&self, job_uid: &str) {
         self.amend(|index| {
-            let pods = index.jobs.get_mut(job_uid).map(|job| job.pods.values_mut());
-            for pod in pods.into_iter().flatten().filter(|pod| pod.gone) {
-                if let ContainerFacts::Terminated { message, .. } = &mut pod.facts.source {
-                    *message = String::new();
-                }
+            if let Some(job) = index.jobs.get_mut(job_uid) {
+                job.recorded = true;
+                job.drop_recorded_results();
             }
         });
     }

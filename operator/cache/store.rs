@@ -88,8 +88,13 @@ pub trait Index<V>: Default + Send + Sync + 'static {
     fn insert(&mut self, name: &Name, view: &Arc<V>);
     /// The same object goes: it is gone, or its next state comes right after.
     fn remove(&mut self, name: &Name, view: &Arc<V>);
-    /// An object is gone for good, after [`Index::remove`].
+    /// An object is gone for good, after [`Index::remove`]; `last` is how it ended.
     fn gone(&mut self, _name: &Name, _last: &Arc<V>) {}
+    /// An object went while nobody watched, after [`Index::remove`]: `last` is how it was once, not how
+    /// it ended.
+    fn missed(&mut self, name: &Name, last: &Arc<V>) {
+        self.gone(name, last);
+    }
 }
 
 /// No index.
@@ -286,7 +291,7 @@ impl<V: Send + Sync + 'static, I: Index<V>> Store<V, I> {
             gone.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
             for (name, entry) in &gone {
                 inner.index.remove(name, &entry.view);
-                inner.index.gone(name, &entry.view);
+                inner.index.missed(name, &entry.view);
             }
             gone
         };

@@ -17,7 +17,7 @@ use super::{Caches, Wake};
 use crate::api::capi::Cluster;
 use crate::api::keys::{TRUE, labels};
 use crate::api::{TerraformCluster, TerraformClusterIdentity};
-use crate::names::{Kind, ObjectKey};
+use crate::names::ObjectKey;
 use crate::operator::queue::Priority;
 use crate::operator::watch::{self, Guarded, Subscriber, Wire};
 
@@ -54,7 +54,7 @@ impl Watches<'_> {
             None,
             &caches.terraform_clusters,
             |change, priority, waker| {
-                waker.wake_all([mapping::itself(Kind::TerraformCluster, change)], priority);
+                waker.wake_all(mapping::changed_cluster(change), priority);
             },
         );
         let api = self.scoped::<Typed<Cluster>>();

@@ -34,6 +34,7 @@ use crate::names::{InputsHash, JobName, JobSeed, LeaseScope, Op, Tick};
 use crate::operator::credentials::{self, Identity};
 use crate::operator::leases::Claims;
 use crate::operator::runner_rbac;
+use crate::operator::secrets::records::Record;
 use crate::operator::secrets::{Provenance, RunInputs, variables};
 use crate::operator::start::{Late, Start, Startable, Started};
 use crate::operator::state::ensure_labels;
@@ -96,7 +97,7 @@ impl Pass<'_> {
         ready.then_some(Credentials { secret })
     }
 
-    fn policy(&self) -> JobPolicy {
+    pub(super) fn policy(&self) -> JobPolicy {
         self.object
             .next
             .spec
@@ -134,9 +135,10 @@ impl Pass<'_> {
         &self,
     ) -> Result<Result<inputs::Built, Verdict>, PassError> {
         let Some(cluster) = &self.cluster else {
-            return Ok(Err(
-                DependenciesReady::OwnerNotFound.with("the owning Cluster does not exist")
-            ));
+            return Ok(Err(DependenciesReady::OwnerNotFound.with(format!(
+                "the Cluster {} that owns this object does not exist",
+                self.cluster_name
+            ))));
         };
         let entries = &self.object.next.spec.workspace.variables_from;
         let sources =
@@ -149,18 +151,14 @@ impl Pass<'_> {
 
     /// What the newest apply was given; `None` before the first one.
     pub(super) fn recorded_inputs(&self) -> Option<RecordedClusterInputs> {
-        let newest = self
-            .records
-            .attempt
-            .as_ref()
-            .or(self.records.applied.as_ref())?;
-        Some(
-            newest
-                .files()
-                .map_or_else(RecordedClusterInputs::default, |files| {
-                    RecordedClusterInputs::read(files.tfvars.as_bytes())
-                }),
-        )
+        let records = [&self.records.attempt, &self.records.applied];
+        let mut recorded = records.into_iter().flatten().peekable();
+        recorded.peek()?;
+        // A record may hold marks alone.
+        let files = recorded.find_map(Record::files);
+        Some(files.map_or_else(RecordedClusterInputs::default, |files| {
+            RecordedClusterInputs::read(files.tfvars.as_bytes())
+        }))
     }
 
     /// Starts what was decided, or says why not.
@@ -210,15 +208,16 @@ impl Pass<'_> {
             return Ok(end);
         }
         let attempt = history.next_attempt(run.op);
+        let name = self.job_name(run.op, attempt, &built.hash);
         let plan = Plan {
-            name: self.job_name(run.op, attempt, &built.hash),
+            force_unlock: self.force_unlock(state, &name).await?,
+            name,
             op: run.op,
             attempt,
             inputs: self.run_inputs(files, &built.hash),
             credentials: credentials.secret,
             annotations: self.job_annotations(&built.hash, decision, history),
             guard: decide::guard(self.key().kind, run, &built.hash, &InputsHash::default()),
-            force_unlock: self.force_unlock(state),
             policy,
         };
         let started = Box::pin(self.start(&plan, None)).await?;

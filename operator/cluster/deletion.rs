@@ -11,9 +11,11 @@ use crate::api::{ApiKind, DeletionPolicy, GROUP, VERSION};
 use crate::decide::{Life, STATE_REQUEUE};
 use crate::events::EventData;
 use crate::lease::DEFER_REQUEUE;
-use crate::names::label_value;
-use crate::operator::credentials::{Identity, mirror};
-use crate::operator::secrets::{self, plan_key};
+use crate::names::{credentials_mirror, label_value};
+use crate::operator::credentials::mirror::{self, Left};
+use crate::operator::credentials::{Identity, MirrorEvent};
+use crate::operator::secrets::{self, SecretMeta, plan_key};
+use crate::owner;
 
 /// How many dependents of a kind a message names.
 const NAMED: usize = 3;
@@ -22,24 +24,85 @@ impl Pass<'_> {
     /// Whether the object stays or goes, and how.
     pub(super) fn life(&self) -> Life {
         let policy = &self.object.next.spec.workspace.deletion_policy;
-        let managed_elsewhere = self.object.annotation(annotations::MANAGED_BY).is_some();
         match (self.object.deleting(), policy) {
-            // Whoever manages the infrastructure goes on with it (deletion.md §8).
-            (true, _) if managed_elsewhere => Life::Retaining,
             (false, _) => Life::Live,
             (true, Some(DeletionPolicy::Retain)) => Life::Retaining,
             (true, _) => Life::Destroying,
         }
     }
 
-    /// Machines and pools of the cluster go first (deletion.md §2).
-    pub(super) async fn blocked_by_dependents(&mut self) -> Result<Option<End>, PassError> {
+    /// Whether the object goes while somebody else manages its infrastructure, who goes on with it.
+    pub(super) fn is_released_elsewhere(&self) -> bool {
+        self.object.deleting() && self.object.annotation(annotations::MANAGED_BY).is_some()
+    }
+
+    /// Lets an externally managed object go, paused or not: its Secrets stay as with Retain, and the
+    /// mirror is left to garbage collection (deletion.md §8).
+    pub(super) async fn release_elsewhere(&mut self) -> Result<End, PassError> {
+        if self.run_lease_is_live().await?.is_some() {
+            return Ok(gate());
+        }
+        let access = &self.context.access;
+        let kept = secrets::retain(access, &self.owner).await?;
+        self.delete_run_state().await?;
+        Ok(self.let_go(
+            "ExternallyManagedReleased",
+            format!(
+                "somebody else manages the infrastructure; {}",
+                self.kept_note(kept)
+            ),
+        ))
+    }
+
+    /// A paused object rests. One that is being deleted, has no owner and never applied anything has
+    /// nothing to rest for (deletion.md §4).
+    pub(super) async fn rest_paused(&mut self) -> Result<End, PassError> {
+        let unowned = owner::cluster_reference(self.object.meta()).is_none();
+        if self.object.deleting() && unowned && self.never_applied().await? {
+            return self.drop_finalizer().await;
+        }
+        Ok(End::Requeue(None))
+    }
+
+    /// No trace of an apply anywhere, and nobody depends on the object.
+    async fn never_applied(&mut self) -> Result<bool, PassError> {
+        self.read_records().await?;
+        let known = self.object.reported().is_provisioned()
+            || self.records.prove_an_apply()
+            || self.records.interrupted_apply().is_some();
+        if known {
+            return Ok(false);
+        }
+        let (machines, pools) = self.all_dependents().await?;
+        let (access, namespace) = (&self.context.access, self.owner.namespace());
+        let kept = secrets::find_kept(access, self.key()).await?;
+        // Also by name: one without its labels is found by no selector.
+        let state = access
+            .get::<SecretMeta>(
+                &secrets::metas(access, namespace),
+                &self.suffix.state_secret(0),
+            )
+            .await?;
+        Ok(machines.is_empty()
+            && pools.is_empty()
+            && kept.state.is_empty()
+            && kept.backups.is_empty()
+            && state.is_none())
+    }
+
+    async fn all_dependents(&self) -> Result<(Vec<String>, Vec<String>), PassError> {
         let machines = self
             .dependents(ApiKind::TerraformMachine, "terraformmachines")
             .await?;
         let pools = self
             .dependents(ApiKind::TerraformMachinePool, "terraformmachinepools")
             .await?;
+        Ok((machines, pools))
+    }
+
+    /// Machines and pools of the cluster go first (deletion.md §2).
+    pub(super) async fn blocked_by_dependents(&mut self) -> Result<Option<End>, PassError> {
+        let (machines, pools) = self.all_dependents().await?;
         if machines.is_empty() && pools.is_empty() {
             self.object.set(DeletionBlocked::NotBlocked, self.now);
             return Ok(None);
@@ -92,9 +155,12 @@ impl Pass<'_> {
         let access = &self.context.access;
         secrets::delete_state(access, &self.owner).await?;
         secrets::delete_records(access, &self.owner).await?;
+        self.delete_run_state().await?;
+        if let Some(end) = self.leave_mirror().await? {
+            return Ok(end);
+        }
         secrets::release_backups(access, &self.owner).await?;
-        self.release_all("FinalizerRemoved", "nothing was left to destroy".to_owned())
-            .await
+        Ok(self.let_go("FinalizerRemoved", "nothing was left to destroy".to_owned()))
     }
 
     /// The object goes and its infrastructure stays, with state, backups and records (deletion.md §6).
@@ -103,7 +169,16 @@ impl Pass<'_> {
             return Ok(end);
         }
         let kept = secrets::retain(&self.context.access, &self.owner).await?;
-        let note = format!(
+        let note = self.kept_note(kept);
+        self.delete_run_state().await?;
+        if let Some(end) = self.leave_mirror().await? {
+            return Ok(end);
+        }
+        Ok(self.let_go("InfrastructureRetained", note))
+    }
+
+    fn kept_note(&self, kept: secrets::Retained) -> String {
+        format!(
             "kept the infrastructure with {} state, {} backup and {} inputs Secrets, labelled {}={}; a new object of \
              this name adopts them with spec.adoptRetainedState: true",
             kept.state,
@@ -111,8 +186,7 @@ impl Pass<'_> {
             kept.records,
             labels::RETAINED_FROM_UID,
             self.object.uid()
-        );
-        self.release_all("InfrastructureRetained", note).await
+        )
     }
 
     /// The state of an earlier object is in the way: nothing runs, and a deletion lets go at once and
@@ -122,25 +196,51 @@ impl Pass<'_> {
             return Ok(End::Requeue(Some(STATE_REQUEUE)));
         }
         let note = format!("the state retained from the object with uid {uid} stays as it is");
-        self.release_all("FinalizerRemoved", note).await
+        self.delete_run_state().await?;
+        if let Some(end) = self.leave_mirror().await? {
+            return Ok(end);
+        }
+        Ok(self.let_go("FinalizerRemoved", note))
     }
 
-    /// Plan key, leases, the share in the mirror, then the finalizer.
-    async fn release_all(&mut self, reason: &'static str, note: String) -> Result<End, PassError> {
-        let access = &self.context.access;
-        plan_key::delete(access, &self.owner).await?;
+    /// Plan key and leases go: they serve runs only.
+    async fn delete_run_state(&self) -> Result<(), PassError> {
+        plan_key::delete(&self.context.access, &self.owner).await?;
         self.context.leases.delete_all_of(self.key()).await?;
-        if let Some(Identity::Cluster(name)) = self.identity() {
-            mirror::leave(access, &self.owner, &name).await?;
+        Ok(())
+    }
+
+    /// The object's share in the mirror of its credentials goes; with the last share, the mirror. Where
+    /// others keep writing it, the whole cleanup is repeated.
+    async fn leave_mirror(&mut self) -> Result<Option<End>, PassError> {
+        let Some(Identity::Cluster(name)) = self.identity() else {
+            return Ok(None);
+        };
+        match mirror::leave(&self.context.access, &self.owner, &name).await? {
+            Left::Conflict => return Ok(Some(End::Requeue(Some(seconds(DEFER_REQUEUE))))),
+            Left::Deleted => {
+                let removed = MirrorEvent::Removed {
+                    secret: credentials_mirror(&name),
+                    identity: name,
+                };
+                self.events
+                    .push(EventData::normal(removed.reason(), removed.note()));
+            }
+            Left::NotAUser | Left::Removed => {}
         }
+        Ok(None)
+    }
+
+    /// The finalizer goes with the pass's patch.
+    fn let_go(&mut self, reason: &'static str, note: String) -> End {
         let finalizers = self.object.next.metadata.finalizers.get_or_insert_default();
         finalizers.retain(|finalizer| finalizer != finalizers::CLUSTER);
         self.written.push(EventData::normal(reason, note));
-        Ok(End::Requeue(None))
+        End::Requeue(None)
     }
 
     /// Cleanup waits while a Job may still hold the run lease (leases.md §8, finalizer rule).
-    async fn run_lease_is_live(&self) -> Result<Option<End>, PassError> {
+    pub(super) async fn run_lease_is_live(&self) -> Result<Option<End>, PassError> {
         let lease = self.suffix.run_lease();
         let holder = self
             .context

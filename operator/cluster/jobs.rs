@@ -1,6 +1,8 @@
 //! The object's Jobs in a pass: bookkeeping, the active one, cache lag, the vanished apply (jobs.md §7
 //! to §12).
 
+use std::time::Duration;
+
 use k8s_openapi::api::batch::v1::Job;
 use kube::core::PartialObjectMeta;
 use serde_json::json;
@@ -17,11 +19,12 @@ use crate::jobs::facts::JobFacts;
 use crate::jobs::history::History;
 use crate::jobs::lag::{self, LiveJob, Situation as LagSituation};
 use crate::jobs::last_run;
+use crate::jobs::policy::EffectivePolicy;
 use crate::jobs::prune::{HistoryLimits, prune};
 use crate::jobs::pull::PullFailure;
 use crate::jobs::report::{self, Report};
 use crate::jobs::stuck::{self, RepairContext};
-use crate::lease::{DEFER_REQUEUE, ReleaseMoment};
+use crate::lease::{DEFAULT_BACKSTOP, DEFER_REQUEUE, ReleaseMoment, backstop_of_deadline};
 use crate::names::{JobName, Op, cluster_write_lease};
 use crate::operator::active::{self, Action, Situation};
 use crate::operator::bookkeeping;
@@ -31,7 +34,7 @@ use crate::operator::secrets::records::{Interruption, Marks, Record};
 use crate::operator::start::Started;
 
 /// The requeue after a Job that cannot start was deleted (lifecycle.md §1).
-const AFTER_STUCK: std::time::Duration = std::time::Duration::from_secs(1);
+const AFTER_STUCK: Duration = Duration::from_secs(1);
 
 impl Pass<'_> {
     /// Settles finished Jobs, reports them, prunes, and gives back the leases of those counted now
@@ -39,8 +42,7 @@ impl Pass<'_> {
     pub(super) async fn bookkeep(&mut self, history: &History<'_>) -> Result<(), PassError> {
         let access = &self.context.access;
         let settled = bookkeeping::settle(access, &self.owner, history, &mut self.records).await?;
-        if let Some(digest) = &settled.pinned {
-            let digest = digest.clone();
+        if let Some(digest) = settled.pinned.clone() {
             self.events.push(EventData::normal(
                 "DigestPinned",
                 format!("pinned the module image to {digest}"),
@@ -225,7 +227,15 @@ impl Pass<'_> {
     /// A Job runs: the object cannot be moved meanwhile.
     fn block_move(&mut self) {
         if self.object.annotation(annotations::BLOCK_MOVE).is_none() {
-            let until = self.block_move_until(self.now);
+            // Until when its Job can run is not at hand: a whole backstop from now covers it.
+            let deadline = EffectivePolicy::merge(&[&self.policy()])
+                .ok()
+                .and_then(|policy| u64::try_from(policy.deadline.value).ok())
+                .map_or(DEFAULT_BACKSTOP, |seconds| {
+                    backstop_of_deadline(Duration::from_secs(seconds))
+                });
+            let until = self.now.saturating_add(deadline).unwrap_or(self.now);
+            let until = self.block_move_until(until);
             self.object.annotate(annotations::BLOCK_MOVE, Some(&until));
         }
     }
@@ -246,11 +256,12 @@ impl Pass<'_> {
     pub(super) fn report_history(&mut self, history: &History<'_>) {
         let last_run = self.object.reported().last_run.clone();
         let stored = |condition| conditions::get(&self.object.reported().conditions, condition);
-        let apply = report::apply(
-            history,
-            stored(ConditionType::ApplyJobSucceeded),
-            last_run.as_ref(),
-        );
+        let told = stored(ConditionType::ApplyJobSucceeded);
+        let apply = if report::is_being_repaired(history, told) {
+            Report::Keep
+        } else {
+            report::apply(history, told, last_run.as_ref(), self.object.deleting())
+        };
         let drift = report::drift(
             history,
             stored(ConditionType::DriftJobSucceeded),

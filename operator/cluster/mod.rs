@@ -6,6 +6,7 @@ mod inputs;
 mod jobs;
 mod measure;
 mod object;
+mod ownership;
 mod pass;
 mod preamble;
 mod state;
@@ -29,6 +30,9 @@ use preamble::Preamble;
 
 /// When the next pass comes by itself; `None` = only on an event.
 pub type Requeue = Option<Duration>;
+
+/// When an object comes back that somebody wrote during its preamble (lifecycle.md §1).
+const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
 /// A pass that failed; the queue's backoff says when the next one comes.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +81,7 @@ pub async fn reconcile(
             status::announce(context, &object, &before);
             Ok(Some(WAIT_REQUEUE))
         }
+        Preamble::Again => Ok(Some(AFTER_CONFLICT)),
         Preamble::Go(ownership) => {
             Box::pin(Pass::new(context, object, *ownership, before, now).run()).await
         }

@@ -158,12 +158,20 @@ impl Working {
         Ok(())
     }
 
-    /// Writes what changed: metadata and spec, then status.
+    /// Writes what changed: metadata and spec, then status. An object that is gone meanwhile needs
+    /// neither (lifecycle.md §5).
     ///
     /// # Errors
     /// A conflict when somebody wrote the object since it was read; then nothing of the failed part
     /// is written.
     pub(super) async fn save(&mut self, access: &Access) -> Result<(), ApiError> {
+        match self.write(access).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            written => written,
+        }
+    }
+
+    async fn write(&mut self, access: &Access) -> Result<(), ApiError> {
         let api = self.api(access);
         let name = self.next.name_any();
         if let Some(mut patch) = merge_diff(&main_part(&self.stored), &main_part(&self.next)) {

@@ -1,6 +1,6 @@
 //! The order of a pass (jobs.md §2; lifecycle.md §7, §8). The order binds; each step has a file.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::object::Working;
@@ -28,7 +28,7 @@ pub(super) struct Pass<'a> {
     pub(super) object: Working,
     pub(super) owner: Owner,
     pub(super) suffix: Suffix,
-    /// The owning Cluster; none only while deleting.
+    /// The owning Cluster; none when it does not exist, or while deleting.
     pub(super) cluster: Option<Cluster>,
     /// Name of the Cluster, empty when unknown.
     pub(super) cluster_name: String,
@@ -37,12 +37,16 @@ pub(super) struct Pass<'a> {
     /// The inputs records, once [`Pass::read_records`] read them.
     pub(super) records: Records,
     records_read: bool,
+    /// The object's state backups, listed when there is no state.
+    pub(super) backups: Vec<ObjectMeta>,
     /// Events about what was done already: they are told however the pass ends.
     pub(super) events: Vec<EventData>,
     /// Events about what the pass's patch writes: they are told once it succeeded.
     pub(super) written: Vec<EventData>,
     /// Conditions before the preamble.
     before: Vec<Condition>,
+    /// `InputsApplied` was computed in this pass.
+    pub(super) inputs_reported: bool,
     /// Bookkeeping went through: the finished Jobs may be marked once the status patch succeeded.
     bookkept: bool,
     /// An error that must not keep the results of this pass from being recorded.
@@ -75,9 +79,11 @@ impl<'a> Pass<'a> {
             now,
             records: Records::default(),
             records_read: false,
+            backups: Vec::new(),
             events: ownership.converted.then(converted).into_iter().collect(),
             written: Vec::new(),
             before,
+            inputs_reported: false,
             bookkept: false,
             late_error: None,
         }
@@ -102,6 +108,9 @@ impl<'a> Pass<'a> {
         let history = read.history(&uid);
         if outcome.is_err() && history.unread().next().is_none() {
             self.keep_waits();
+        }
+        if !self.inputs_reported {
+            self.report_inputs_unread(&history);
         }
         let saved = self.finish(&history).await;
         let End::Requeue(requeue) = outcome?;
@@ -140,7 +149,11 @@ impl<'a> Pass<'a> {
         self.bookkept = true;
         if let Some(job) = history.active() {
             if let Some(end) = Box::pin(self.watch_active(job)).await? {
-                return Ok(end);
+                return Ok(if self.is_released_elsewhere() {
+                    gate()
+                } else {
+                    end
+                });
             }
         } else if self.cache_lags(&history).await? {
             return Ok(End::Requeue(Some(seconds(DEFER_REQUEUE))));
@@ -148,8 +161,11 @@ impl<'a> Pass<'a> {
             self.record_vanished_apply(&history).await?;
         }
         self.settle_idle();
+        if self.is_released_elsewhere() {
+            return self.release_elsewhere().await;
+        }
         if self.paused.is_some() {
-            return Ok(End::Requeue(None));
+            return self.rest_paused().await;
         }
         if self.object.deleting()
             && let Some(end) = self.blocked_by_dependents().await?
@@ -176,6 +192,7 @@ impl<'a> Pass<'a> {
         } else {
             Some(self.prepare_credentials().await)
         };
+        self.repair_ownership(&mut state).await;
         self.judge_lock(&mut state).await?;
         let built = if deleting {
             None
@@ -188,7 +205,14 @@ impl<'a> Pass<'a> {
             .metrics
             .decision(Kind::TerraformCluster, &decision);
         self.report_inputs(history, &state, built.as_ref(), &decision);
+        // A closed gate is looked at again, also when nothing is due behind it.
+        let gated = matches!(ready, Some(None)) || (!deleting && built.is_none());
         match &decision.action {
+            Action::None if gated => Ok(End::Requeue(Some(
+                decision
+                    .requeue
+                    .map_or(seconds(WAIT_REQUEUE), |due| due.min(seconds(WAIT_REQUEUE))),
+            ))),
             Action::None => Ok(End::Requeue(decision.requeue)),
             Action::DropFinalizer => self.drop_finalizer().await,
             Action::Retain => self.retain().await,
@@ -236,6 +260,12 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
+    /// Reads the inputs records again, after they were written by other means than [`Pass::mark`].
+    pub(super) async fn reread_records(&mut self) -> Result<(), PassError> {
+        self.records_read = false;
+        self.read_records().await
+    }
+
     /// Puts marks on the attempt record.
     pub(super) async fn mark(&mut self, marks: &Marks) -> Result<(), PassError> {
         let current = self.records.attempt.as_ref();
@@ -261,9 +291,6 @@ impl<'a> Pass<'a> {
         measure::object(&self.context.metrics, &self.owner.key, &self.object);
         if self.bookkept {
             bookkeeping::mark_bookkept(&self.context.access, self.owner.namespace(), history).await;
-            for finished in history.unread() {
-                self.context.caches.forget_pod(&finished.job.uid);
-            }
         }
         for event in self.written.drain(..) {
             status::tell(self.context, &self.object, event);

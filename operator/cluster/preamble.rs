@@ -22,6 +22,8 @@ pub(super) enum Preamble {
     Stop,
     /// Nothing more in this pass; come back by itself, since nothing will wake the object.
     Wait,
+    /// Somebody wrote the object since it was read: come back in a moment.
+    Again,
     /// Go on with the pass.
     Go(Box<Ownership>),
 }
@@ -29,7 +31,7 @@ pub(super) enum Preamble {
 /// What the preamble found out for the pass.
 #[derive(Debug, Clone)]
 pub(super) struct Ownership {
-    /// The owning Cluster; none only while the object is being deleted.
+    /// The owning Cluster; none when it does not exist, or while the object is being deleted.
     pub(super) cluster: Option<Cluster>,
     /// Why the object is paused, if it is.
     pub(super) paused: Option<&'static str>,
@@ -78,16 +80,15 @@ fn need(object: &Working, owner: ClusterOwner<'_>) -> Need {
             ),
             Wakes::ByRequeue,
         ),
-        ClusterOwner::Gone { name } => Need::WaitForOwner(
-            DependenciesReady::OwnerNotFound.with(format!("the Cluster {name} that owns this object does not exist")),
-            Wakes::ByWatch,
-        ),
         ClusterOwner::Mismatch { name, why } => Need::WaitForOwner(
             DependenciesReady::OwnerMismatch.with(format!("Cluster {name} does not own this object: {}", why.describe())),
             Wakes::ByWatch,
         ),
-        ClusterOwner::Valid(_) if !has(finalizers::CLUSTER) => Need::AddFinalizer,
-        ClusterOwner::Valid(_) => Need::Nothing,
+        // That the Cluster is gone closes a gate of the pass, which still looks after Jobs and state.
+        ClusterOwner::Valid(_) | ClusterOwner::Gone { .. } if !has(finalizers::CLUSTER) => {
+            Need::AddFinalizer
+        }
+        ClusterOwner::Valid(_) | ClusterOwner::Gone { .. } => Need::Nothing,
     }
 }
 
@@ -129,7 +130,10 @@ pub(super) async fn run(
                 .flatten()
                 .filter(|name| *name != FOREGROUND)
                 .collect();
-            object.write_now(access, json!({"finalizers": all})).await?;
+            match object.write_now(access, json!({"finalizers": all})).await {
+                Err(error) if error.is_conflict() => return Ok(Preamble::Again),
+                written => written?,
+            }
             converted = true;
         }
         Need::Nothing => {}
@@ -148,9 +152,13 @@ pub(super) async fn run(
     let changed = before != Some(verdict.status());
     object.set(verdict, now);
     if changed {
-        object.save(access).await?;
-        // The event of this write starts the next pass.
-        if paused.is_none() {
+        match object.save(access).await {
+            Err(error) if error.is_conflict() => return Ok(Preamble::Again),
+            saved => saved?,
+        }
+        // The event of this write starts the next pass. One that converted a deletion goes on: it has
+        // that to tell.
+        if paused.is_none() && !converted {
             return Ok(Preamble::Stop);
         }
     }
@@ -217,11 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_or_foreign_owner_closes_the_gate_until_a_watch_wakes_it() {
-        assert_eq!(
-            gate(&json!({}), ClusterOwner::Gone { name: "c" }),
-            ("False/OwnerNotFound".into(), Wakes::ByWatch)
-        );
+    fn an_owner_that_is_gone_does_not_end_the_pass() {
+        let gone = || ClusterOwner::Gone { name: "c" };
+        assert_eq!(need(&object(&json!({})), gone()), Need::AddFinalizer);
+        let finalized = object(&json!({"finalizers": [FINALIZER]}));
+        assert_eq!(need(&finalized, gone()), Need::Nothing);
+    }
+
+    #[test]
+    fn a_foreign_owner_closes_the_gate_until_a_watch_wakes_it() {
         let mismatch = ClusterOwner::Mismatch {
             name: "c",
             why: Mismatch::Uid,

@@ -9,7 +9,8 @@ use super::PassError;
 use super::inputs::{self, endpoint};
 use super::pass::Pass;
 use crate::api::conditions::{
-    self, ConditionType, InfrastructureHealthy, OutputsValid, State as _, StateReadable, Verdict,
+    self, ConditionType, InfrastructureHealthy, InputsApplied, OutputsValid, State as _,
+    StateReadable, Verdict,
 };
 use crate::api::keys::{annotations, labels};
 use crate::api::{ApiEndpoint, Initialization};
@@ -20,9 +21,10 @@ use crate::decide::{
 use crate::events::EventData;
 use crate::inputs::{EndpointSource, endpoint_available, endpoint_write_back};
 use crate::jobs::history::{ApplyRecords, History};
-use crate::names::{InputsHash, Op};
-use crate::operator::secrets::adopt_retained;
+use crate::jobs::report;
+use crate::names::{InputsHash, JobName, Op};
 use crate::operator::secrets::records::{Interruption, Marks, Record};
+use crate::operator::secrets::{self, adopt_retained};
 use crate::operator::state::{self as state_ops, JudgedLock, Observed};
 use crate::outputs::{
     ClusterOutputs, endpoint_verdict, health_verdict, is_provisioned, outputs_verdict,
@@ -37,6 +39,8 @@ pub(super) struct StateRead {
     pub(super) view: StateView,
     /// A state Secret exists.
     pub(super) exists: bool,
+    /// Metadata of the state Secrets as read, the base first; empty once they were written since.
+    pub(super) chunks: Vec<ObjectMeta>,
     /// The state lock, when somebody holds it.
     pub(super) lock: Option<JudgedLock>,
     /// What was found of an earlier object's Retain; then nothing else of this says anything.
@@ -60,6 +64,7 @@ impl StateRead {
         Self {
             view,
             exists,
+            chunks: Vec::new(),
             lock: None,
             retained: None,
         }
@@ -115,21 +120,7 @@ impl Pass<'_> {
         &mut self,
         read: &state_ops::StateRead,
     ) -> Result<Option<StateRead>, PassError> {
-        let chunks = match read {
-            state_ops::StateRead::State(state) => state.chunks.as_slice(),
-            state_ops::StateRead::None | state_ops::StateRead::Unreadable(_) => &[],
-        };
-        let records = [&self.records.attempt, &self.records.applied];
-        let kept = records
-            .into_iter()
-            .flatten()
-            .map(Record::meta)
-            .chain(chunks);
-        let of = |meta: &ObjectMeta| {
-            let labels = meta.labels.as_ref()?;
-            labels.get(labels::RETAINED_FROM_UID).cloned()
-        };
-        let Some(uid) = kept.filter_map(of).next() else {
+        let Some(uid) = self.retained_from(read).await? else {
             return Ok(None);
         };
         let own = uid == self.owner.uid && self.life() != Life::Retaining;
@@ -158,9 +149,42 @@ impl Pass<'_> {
         Ok(Some(StateRead::retained(Retained::Foreign { uid })))
     }
 
+    /// The uid on any Secret that Retain kept. Where the state itself does not show one, the Secrets are
+    /// looked for one by one: a label on any of them counts (deletion.md §7).
+    async fn retained_from(
+        &mut self,
+        read: &state_ops::StateRead,
+    ) -> Result<Option<String>, PassError> {
+        let label = |meta: &ObjectMeta| {
+            let labels = meta.labels.as_ref()?;
+            labels.get(labels::RETAINED_FROM_UID).cloned()
+        };
+        let access = &self.context.access;
+        let found = match read {
+            state_ops::StateRead::State(state) => state.chunks.clone(),
+            state_ops::StateRead::None => {
+                self.backups = secrets::list_backups(access, self.key()).await?;
+                self.backups.clone()
+            }
+            state_ops::StateRead::Unreadable(_) => {
+                let kept = secrets::find_kept(access, self.key()).await?;
+                kept.iter().cloned().collect()
+            }
+        };
+        let records = [&self.records.attempt, &self.records.applied];
+        let mut kept = records
+            .into_iter()
+            .flatten()
+            .map(Record::meta)
+            .chain(&found);
+        Ok(kept.find_map(label))
+    }
+
     /// No state Secret: never applied, lost, or nobody knows (state-secrets.md §7).
     async fn without_state(&mut self) -> Result<StateRead, PassError> {
-        let applied = self.object.reported().is_provisioned() || self.records.prove_an_apply();
+        let applied = self.object.reported().is_provisioned()
+            || self.records.prove_an_apply()
+            || !self.backups.is_empty();
         let held = if applied {
             Some(StateReadable::StateLost.with(
                 "the object applied before and its state Secret is gone: put the Secret back from a copy, or set \
@@ -185,28 +209,35 @@ impl Pass<'_> {
         let Some(job) = self.records.interrupted_apply() else {
             return Ok(None);
         };
-        if self.object.annotation(annotations::CONFIRM_NO_RESOURCES) == Some(job.as_str()) {
-            self.consume_confirmation().await?;
-            return Ok(None);
+        match self.object.annotation(annotations::CONFIRM_NO_RESOURCES) {
+            Some(confirmed) if confirmed.trim() == job.as_str() => {
+                self.consume_confirmation().await?;
+                return Ok(None);
+            }
+            Some(other) => tracing::info!(
+                confirmed = other,
+                unconfirmed = job.as_str(),
+                "the confirmation names another Job than the one in doubt, and is ignored"
+            ),
+            None => {}
         }
         let message = unknown_outcome::message(job.as_str(), self.object.deleting());
         Ok(Some(StateReadable::ApplyOutcomeUnknown.with(message)))
     }
 
-    /// Takes the confirmation and the record it settles away, the record first: cut between the two, the
-    /// annotation still stands and is consumed by the next pass.
+    /// Takes the confirmation and then the record it settles away. Cut between the two, a person is asked
+    /// again: names of Jobs repeat, so a confirmation that is left behind could settle a later doubt.
     async fn consume_confirmation(&mut self) -> Result<(), PassError> {
+        let gone = serde_json::json!({"annotations": {annotations::CONFIRM_NO_RESOURCES: null}});
+        self.object
+            .annotate(annotations::CONFIRM_NO_RESOURCES, None);
+        self.object.write_now(&self.context.access, gone).await?;
         let marks = Marks {
             interruption: Some(Interruption::Clear),
             may_have_applied: Some(false),
             ..Marks::default()
         };
-        self.mark(&marks).await?;
-        let gone = serde_json::json!({"annotations": {annotations::CONFIRM_NO_RESOURCES: null}});
-        self.object
-            .annotate(annotations::CONFIRM_NO_RESOURCES, None);
-        self.object.write_now(&self.context.access, gone).await?;
-        Ok(())
+        self.mark(&marks).await
     }
 
     async fn with_state(
@@ -233,17 +264,18 @@ impl Pass<'_> {
             &self.object.reported().conditions,
             InfrastructureHealthy::InstancePending,
         );
-        Ok(StateRead::new(
-            StateView::Present {
-                inputs_hash: state.inputs_hash.clone(),
-                pending,
-            },
-            true,
-        ))
+        let view = StateView::Present {
+            inputs_hash: state.inputs_hash.clone(),
+            pending,
+        };
+        Ok(StateRead {
+            chunks: state.chunks.clone(),
+            ..StateRead::new(view, true)
+        })
     }
 
-    /// After a successful apply the state carries the hash of its inputs and belongs to the object;
-    /// otherwise only its owner references are kept right (state-secrets.md §6).
+    /// After a successful apply the state carries the hash of its inputs and belongs to the object
+    /// (state-secrets.md §6).
     async fn adopt(
         &mut self,
         state: Arc<State>,
@@ -264,19 +296,9 @@ impl Pass<'_> {
             }
             let mut adopted = State::clone(&state);
             adopted.inputs_hash = hash;
+            // Written just now: they are as they should be, and not as they were read.
+            adopted.chunks.clear();
             return Ok(Arc::new(adopted));
-        }
-        let repaired = state_ops::repair_owners(access, &self.owner, &state.chunks).await;
-        if !repaired.secrets.is_empty() {
-            let note = format!(
-                "put the owner reference back on Secrets {}",
-                repaired.secrets.join(", ")
-            );
-            self.events
-                .push(EventData::normal("OwnerReferencesRepaired", note));
-        }
-        if let Some(error) = repaired.error {
-            tracing::warn!(error = %error, "an owner reference could not be repaired");
         }
         Ok(state)
     }
@@ -302,9 +324,10 @@ impl Pass<'_> {
         }
         self.report_endpoint(&outputs);
         self.report_failure_domains(&outputs);
-        self.report_exports(&outputs);
+        let becomes_provisioned = !provisioned && is_provisioned(state, &outputs);
+        self.report_exports(&outputs, becomes_provisioned);
         self.object.set(health_verdict(&outputs.health), self.now);
-        if !provisioned && is_provisioned(state, &outputs) {
+        if becomes_provisioned {
             self.object.workspace().initialization = Some(Initialization {
                 provisioned: Some(true),
             });
@@ -367,9 +390,10 @@ impl Pass<'_> {
         }
     }
 
-    fn report_exports(&mut self, outputs: &ClusterOutputs) {
+    /// The warning is told once per transition: the field held a value, or the outputs are new.
+    fn report_exports(&mut self, outputs: &ClusterOutputs, becomes_provisioned: bool) {
         let generation = self.object.meta().generation;
-        let fresh = generation != self.object.reported().observed_generation;
+        let fresh = becomes_provisioned || generation != self.object.reported().observed_generation;
         match outputs.exports.published() {
             Ok(published) => self.object.status().exports = Some(published),
             Err(error) => {
@@ -388,7 +412,7 @@ impl Pass<'_> {
     }
 
     /// The state lock (decision 13): somebody else's is reported and waited for; a stale one of ours is
-    /// opened by the next Job, or taken away where no Job ever could.
+    /// opened by the next Job.
     pub(super) async fn judge_lock(&mut self, state: &mut StateRead) -> Result<(), PassError> {
         let context = self.context;
         let deadline = self
@@ -417,24 +441,31 @@ impl Pass<'_> {
         {
             self.object.set(verdict, self.now);
         }
-        if !state.exists
-            && state_ops::delete_stale_lock(&context.access, &self.owner, &lock).await?
-        {
-            let note = "removed a stale state lock: its holder ended, and without a state no Job could unlock it";
-            self.events.push(EventData::warning("ForceUnlocked", note));
-            return Ok(());
-        }
         state.lock = Some(lock);
         Ok(())
     }
 
-    /// The id that the Job about to start unlocks with.
-    pub(super) fn force_unlock(&self, state: &StateRead) -> Option<String> {
-        state
-            .lock
-            .as_ref()
-            .and_then(JudgedLock::force_unlock_id)
-            .map(str::to_owned)
+    /// The id that the Job about to start unlocks with. Without a state no Job could: then a stale lock
+    /// is taken away here, before the Job.
+    pub(super) async fn force_unlock(
+        &mut self,
+        state: &StateRead,
+        job: &JobName,
+    ) -> Result<Option<String>, PassError> {
+        let Some(lock) = &state.lock else {
+            return Ok(None);
+        };
+        if state.exists {
+            return Ok(lock.force_unlock_id().map(str::to_owned));
+        }
+        if state_ops::delete_stale_lock(&self.context.access, &self.owner, lock).await? {
+            let note = format!(
+                "removed a stale state lock before Job {job}: its holder ended, and without a state no Job could \
+                 unlock it"
+            );
+            self.events.push(EventData::warning("ForceUnlocked", note));
+        }
+        Ok(None)
     }
 
     /// Records besides the Jobs that keep an apply due.
@@ -515,14 +546,44 @@ impl Pass<'_> {
             StateView::Present { inputs_hash, .. } => {
                 !inputs_hash.is_empty() && built.is_some_and(|built| built.hash == *inputs_hash)
             }
-            StateView::Absent | StateView::Held => false,
+            StateView::Absent => false,
+            // Not read: the end of the pass says so.
+            StateView::Held => return,
         };
+        self.report_block(history, built);
         self.report_inputs_applied(&InputsView::Read {
             awaits_approval: decision.waiting.is_some(),
             gate: self.closed_gate(built),
             last_apply_failed: history.last_apply_failed(self.apply_records()),
             applied,
         });
+    }
+
+    /// A blocked apply whose inputs are not due any more blocks nothing (lifecycle.md §14.3).
+    fn report_block(&mut self, history: &History<'_>, built: Option<&inputs::Built>) {
+        let Some(built) = built else { return };
+        let status = self.object.reported();
+        let stored = conditions::get(&status.conditions, ConditionType::ApplyJobSucceeded);
+        let verdict = report::block(
+            history,
+            stored,
+            status.last_run.as_ref(),
+            built.hash.as_str(),
+        );
+        if let Some(verdict) = verdict {
+            self.object.set(verdict, self.now);
+        }
+    }
+
+    /// The pass ended before the state was read: `InputsApplied` stays as it is, but for an apply that is
+    /// said to run and does not.
+    pub(super) fn report_inputs_unread(&mut self, history: &History<'_>) {
+        let stale = history.active().is_none()
+            && conditions::is(
+                &self.object.reported().conditions,
+                InputsApplied::ApplyRunning,
+            );
+        self.report_inputs_applied(&InputsView::StateNotRead { stale });
     }
 
     fn closed_gate(&self, built: Option<&inputs::Built>) -> Option<String> {
@@ -541,6 +602,7 @@ impl Pass<'_> {
         if self.object.deleting() || self.paused.is_some() {
             return;
         }
+        self.inputs_reported = true;
         if let Some(verdict) = inputs_applied(view) {
             let reconciling = reconciling(&verdict);
             self.object.set(verdict, self.now);

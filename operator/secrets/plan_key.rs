@@ -28,13 +28,19 @@ pub enum PlanKeyError {
     Api(#[from] ApiError),
 }
 
+/// Name of the plan key Secret of `owner`.
+#[must_use]
+pub fn name(owner: &Owner) -> String {
+    plan_key_secret(owner.key.kind, &owner.key.name)
+}
+
 /// Makes the plan key Secret of `owner` unless it exists, and returns its name. A key is never
 /// rotated: plans already approved are known by fingerprints made with it.
 ///
 /// # Errors
 /// When the create is refused or unanswered; a race lost to another create is success.
 pub async fn ensure(access: &Access, owner: &Owner) -> Result<String, PlanKeyError> {
-    let name = plan_key_secret(owner.key.kind, &owner.key.name);
+    let name = name(owner);
     if access
         .get::<SecretMeta>(&metas(access, owner.namespace()), &name)
         .await?
@@ -63,7 +69,7 @@ pub async fn ensure(access: &Access, owner: &Owner) -> Result<String, PlanKeyErr
 /// # Errors
 /// Any failed call.
 pub async fn delete(access: &Access, owner: &Owner) -> Result<bool, ApiError> {
-    let name = plan_key_secret(owner.key.kind, &owner.key.name);
+    let name = name(owner);
     let Some(found) = access
         .get::<SecretMeta>(&metas(access, owner.namespace()), &name)
         .await?

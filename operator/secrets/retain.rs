@@ -49,10 +49,11 @@ pub(super) async fn list_state(
     list(access, &key.namespace, &state_selector(&key.suffix())).await
 }
 
-pub(super) async fn list_backups(
-    access: &Access,
-    key: &ObjectKey,
-) -> Result<Vec<ObjectMeta>, ApiError> {
+/// Metadata of the chunks of the object's state backups, found by their selector.
+///
+/// # Errors
+/// When the list fails.
+pub async fn list_backups(access: &Access, key: &ObjectKey) -> Result<Vec<ObjectMeta>, ApiError> {
     let selector = Labels::from([
         (labels::STATE_BACKUP.to_owned(), TRUE.to_owned()),
         (

@@ -1,4 +1,5 @@
-//! Making a state the object's own after a successful apply, and keeping it so (state-secrets.md §6).
+//! Making a state the object's own after a successful apply, and keeping Secrets so (state-secrets.md
+//! §6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -42,30 +43,46 @@ pub async fn adopt(
     Ok(written)
 }
 
-/// Owner references that were repaired.
-#[derive(Debug, Default)]
-pub struct Repaired {
-    /// The Secrets, for the event `OwnerReferencesRepaired`.
-    pub secrets: Vec<String>,
-    /// The last failed write; the pass goes on, and the next one repairs.
-    pub error: Option<ApiError>,
+/// What keeps a Secret from being lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guarding {
+    /// The owner reference to the object as it is now.
+    Owner,
+    /// Also the protection finalizer.
+    OwnerAndProtection,
 }
 
-/// Repairs owner references that are missing or name an earlier UID of the object (S-24), on state
-/// chunks, records, backups and plan keys alike. Not for Secrets that Retain kept from another object.
-pub async fn repair_owners(access: &Access, owner: &Owner, found: &[ObjectMeta]) -> Repaired {
-    let mut repaired = Repaired::default();
-    for secret in found {
-        let patch = ownership(secret, owner);
-        if patch.is_empty() {
-            continue;
-        }
-        match write(access, owner, secret, patch).await {
-            Ok(()) => repaired.secrets.push(secret_name(secret).to_owned()),
-            Err(error) => repaired.error = Some(error),
-        }
+/// Whether the Secret is the object's by its labels and lacks what guards it (S-24, §5.3).
+#[must_use]
+pub fn wants_repair(owner: &Owner, secret: &ObjectMeta, guarding: Guarding) -> bool {
+    let labels = secret.labels.clone().unwrap_or_default();
+    owner.key.owns(&labels) && !guarded(owner, secret, guarding).is_empty()
+}
+
+/// Puts the owner reference and the protection back where they are missing or name an earlier uid of
+/// the object. Not for Secrets that Retain kept from another object. Returns whether it wrote.
+///
+/// # Errors
+/// A conflict when somebody wrote the Secret since, and any other failed call.
+pub async fn repair(
+    access: &Access,
+    owner: &Owner,
+    secret: &ObjectMeta,
+    guarding: Guarding,
+) -> Result<bool, ApiError> {
+    if !wants_repair(owner, secret, guarding) {
+        return Ok(false);
     }
-    repaired
+    write(access, owner, secret, guarded(owner, secret, guarding)).await?;
+    Ok(true)
+}
+
+fn guarded(owner: &Owner, secret: &ObjectMeta, guarding: Guarding) -> SecretPatch {
+    let patch = ownership(secret, owner);
+    match guarding {
+        Guarding::Owner => patch,
+        Guarding::OwnerAndProtection => patch.finalizers(with_protection(secret).as_deref()),
+    }
 }
 
 fn ownership(secret: &ObjectMeta, owner: &Owner) -> SecretPatch {

@@ -12,7 +12,7 @@ use crate::client::{Access, ApiError};
 use crate::names::Labels;
 use crate::operator::secrets::Owner;
 
-pub use adopt::{Repaired, adopt, repair_owners};
+pub use adopt::{Guarding, adopt, repair, wants_repair};
 pub use labels::{LabelCheck, ensure_labels};
 pub use lock::{JudgedLock, SeenEnded, delete_stale_lock, judge_lock};
 pub use reader::{StateRead, StateReader};
@@ -32,13 +32,13 @@ pub fn selector_text(labels: &Labels) -> String {
 pub struct Observed {
     /// The state.
     pub read: StateRead,
-    /// Set when no selector found a state: whether one lies there under its name.
+    /// Set when the selector found no whole state: whether Secrets of it lie there under their names.
     pub labels: LabelCheck,
 }
 
-/// Reads the state of `owner`. Where the selector finds none, it is looked for by name too: a Secret
-/// that lost its labels would read as "no state", and the next Job would overwrite it. Its labels are
-/// put back, and the state is read again (README decision 14).
+/// Reads the state of `owner`. Where the selector finds none, or chunks that make no whole, it is looked
+/// for by name too: a Secret that lost its labels would read as "no state", and the next Job would
+/// overwrite it. Its labels are put back, and the state is read again (README decision 14).
 ///
 /// # Errors
 /// When a read fails or a repair lost a race.
@@ -50,7 +50,7 @@ pub async fn observe(
 ) -> Result<Observed, ApiError> {
     let suffix = owner.key.suffix();
     let read = reader.read(access, owner.namespace(), &suffix).await?;
-    if !matches!(read, StateRead::None) {
+    if !may_lack_labels(&read) {
         return Ok(Observed {
             read,
             labels: LabelCheck::default(),
@@ -62,4 +62,14 @@ pub async fn observe(
         None => read,
     };
     Ok(Observed { read, labels })
+}
+
+/// Whether Secrets without their labels may be why a state reads as it does: none at all, or some of
+/// several chunks.
+fn may_lack_labels(read: &StateRead) -> bool {
+    match read {
+        StateRead::None => true,
+        StateRead::State(_) => false,
+        StateRead::Unreadable(problem) => problem.may_lack_chunks(),
+    }
 }

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::api::conditions::{
     ApplyJobSucceeded, DriftJobSucceeded, RestoreJobSucceeded, State, Verdict,
 };
+use crate::api::keys::annotations as keys;
 use crate::api::{LastRun, RunErrorKind};
 use crate::names::Op;
 
@@ -61,12 +62,14 @@ pub fn is_wait(reason: &str) -> bool {
 /// apply it would have planned (jobs.md §7.4).
 ///
 /// `stored` is the condition as it is; `last_run` is `status.lastRun` as it is, from which a bookkept
-/// Job's details are taken again after a wait hid them.
+/// Job's details are taken again after a wait hid them. While `deleting`, an apply that stopped for an
+/// approval says that it needs none any more.
 #[must_use]
 pub fn apply(
     history: &History<'_>,
     stored: Option<&Condition>,
     last_run: Option<&LastRun>,
+    deleting: bool,
 ) -> Report {
     let base = history.newest(&[Op::Apply, Op::Destroy, Op::Plan]);
     let base = base.filter(|newest| newest.op != Op::Plan || !newest.outcome.is_success());
@@ -74,8 +77,23 @@ pub fn apply(
     match base {
         None if is_worth_keeping(stored) => Report::Keep,
         None => Report::Set(ApplyJobSucceeded::NoApplyYet.plain()),
+        Some(job) if deleting && job.outcome.awaits_approval() => Report::Set(moot_approval(job)),
         Some(job) if is_told(job, stored) => Report::Keep,
         Some(job) => Report::Set(apply_verdict(job, stored, last_run)),
+    }
+}
+
+/// A deleting object applies nothing, so a plan that stopped an apply needs nobody any more.
+fn moot_approval(job: &Finished<'_>) -> Verdict {
+    let message = job_message(
+        &job.job.name,
+        Some(
+            "nothing was applied; the object is being deleted: no apply runs and nothing needs an approval",
+        ),
+    );
+    match job.outcome {
+        Outcome::PlanChanged => ApplyJobSucceeded::PlanChanged.with(message),
+        _ => ApplyJobSucceeded::DestructivePlanBlocked.with(message),
     }
 }
 
@@ -91,8 +109,14 @@ fn apply_verdict(
         Outcome::Blocked => {
             let detail =
                 summary(job, last_run).unwrap_or_else(|| "the plan deletes or replaces".to_owned());
-            ApplyJobSucceeded::DestructivePlanBlocked
-                .with(message(Some(format!("{detail}; nothing was applied"))))
+            let again = if job.plan_hash().is_none() {
+                "; the runner reported no plan: it plans again in 10 minutes"
+            } else {
+                ""
+            };
+            ApplyJobSucceeded::DestructivePlanBlocked.with(message(Some(format!(
+                "{detail}; nothing was applied{again}"
+            ))))
         }
         Outcome::PlanChanged => {
             let detail = summary(job, last_run).unwrap_or_else(|| {
@@ -115,51 +139,57 @@ fn apply_verdict(
     }
 }
 
-/// Everything that may speak on `ApplyJobSucceeded` when a pass ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApplySources {
-    /// What this pass itself found: a lease or slot wait, a policy that is invalid, inputs too large.
-    pub explicit: Option<Verdict>,
-    /// A plan that waits for its approval.
-    pub approval_wait: Option<Verdict>,
-    /// [`vanished_apply`]; never while deleting.
-    pub vanished: Option<Verdict>,
-    /// A pool that cannot hold its exports back.
-    pub cannot_hold: Option<Verdict>,
-    /// A block that no longer stands because its apply is not due any more.
-    pub lifted_block: Option<Verdict>,
-    /// A pool that holds its exports back.
-    pub held_exports: Option<Verdict>,
-    /// [`apply`].
-    pub base: Report,
+/// Whether the condition stands as it is while the active Job repairs what the Job it names left: it
+/// holds until an apply started after that one reports its own outcome (lifecycle.md §14.3).
+#[must_use]
+pub fn is_being_repaired(history: &History<'_>, stored: Option<&Condition>) -> bool {
+    let repairs = history
+        .active()
+        .filter(|job| job.op == Some(Op::Apply))
+        .and_then(|job| job.annotation(keys::AFTER_INTERRUPTED_APPLY));
+    let failed = stored.filter(|stored| stored.reason == ApplyJobSucceeded::ApplyFailed.reason());
+    repairs.is_some() && repairs == failed.and_then(|stored| named_job(&stored.message))
 }
 
-impl ApplySources {
-    /// Only what the Jobs say.
-    #[must_use]
-    pub fn of(base: Report) -> Self {
-        Self {
-            explicit: None,
-            approval_wait: None,
-            vanished: None,
-            cannot_hold: None,
-            lifted_block: None,
-            held_exports: None,
-            base,
+/// `ApplyJobSucceeded` after a blocked apply: other inputs are due now, so that the block does not
+/// stand any more, and what came before it does; or they are those of the blocked apply again
+/// (lifecycle.md §14.3, "lifted block"). Nothing without a blocked apply. `current` is the hash of the
+/// current inputs.
+#[must_use]
+pub fn block(
+    history: &History<'_>,
+    stored: Option<&Condition>,
+    last_run: Option<&LastRun>,
+    current: &str,
+) -> Option<Verdict> {
+    let job = history
+        .newest(&[Op::Apply])
+        .filter(|newest| newest.outcome == Outcome::Blocked)?;
+    if job.job.annotation(keys::INPUTS_HASH) == Some(current) {
+        let told = stored.is_some_and(|stored| {
+            stored.reason == ApplyJobSucceeded::DestructivePlanBlocked.reason()
+        });
+        return (!told).then(|| apply_verdict(job, stored, last_run));
+    }
+    let before = history
+        .finished()
+        .iter()
+        .filter(|finished| finished.op == Op::Apply && !finished.outcome.awaits_approval())
+        .find(|finished| finished.at <= job.at);
+    let lifted = |what: String| {
+        let detail = format!("its block does not stand any more, the inputs changed since; {what}");
+        job_message(&job.job.name, Some(&detail))
+    };
+    Some(match before {
+        Some(before) if !before.outcome.is_success() => {
+            ApplyJobSucceeded::ApplyFailed.with(lifted(format!(
+                "the apply before it, Job {}, failed",
+                before.job.name
+            )))
         }
-    }
-
-    /// The first that speaks, in the order of the fields (lifecycle.md §14.3).
-    #[must_use]
-    pub fn resolve(self) -> Report {
-        self.explicit
-            .or(self.approval_wait)
-            .or(self.vanished)
-            .or(self.cannot_hold)
-            .or(self.lifted_block)
-            .or(self.held_exports)
-            .map_or(self.base, Report::Set)
-    }
+        _ => ApplyJobSucceeded::ApplySucceeded
+            .with(lifted("the last successful apply stands".to_owned())),
+    })
 }
 
 /// `DriftJobSucceeded` from the newest finished drift or refresh; a running drift Job says so, a running

@@ -49,6 +49,13 @@ pub enum StateProblem {
 }
 
 impl StateProblem {
+    /// Whether it reads so because chunks were not found: one that lost its labels is found by no
+    /// selector.
+    #[must_use]
+    pub fn may_lack_chunks(&self) -> bool {
+        matches!(self, Self::Inconsistent(_) | Self::Corrupt { .. })
+    }
+
     /// What the condition `StateReadable` says (state-secrets.md §2).
     #[must_use]
     pub fn verdict(&self) -> Verdict {

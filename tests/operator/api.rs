@@ -1,5 +1,6 @@
 //! The way of one apply through the operator.
 
+mod care;
 mod deletion;
 mod failover;
 mod runs;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use captf::names::{InputsHash, Kind, ObjectKey};
 use captf::operator::secrets::{Owner, delete_state, release_backups};
 use captf::operator::state::{
-    StateRead, StateReader, adopt, delete_stale_lock, ensure_labels, judge_lock, observe,
-    repair_owners,
+    Guarding, StateRead, StateReader, adopt, delete_stale_lock, ensure_labels, judge_lock, observe,
+    repair,
 };
 use captf::state::LockVerdict;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -259,26 +259,30 @@ async fn the_hash_is_written_after_every_chunk_is_owned() {
 }
 
 #[tokio::test]
-async fn an_owner_repair_goes_on_after_a_failure() {
-    let patch = |version: &str| json!({"metadata": {"resourceVersion": version, "ownerReferences": [reference()]}});
-    let script = [
-        expect(&format!("PATCH {BASE} (metadata)"))
-            .with(patch("5"))
-            .fail(409, "Conflict"),
-        expect(&format!("PATCH {BASE}-part-1 (metadata)"))
-            .with(patch("7"))
-            .answer(part("8")),
-    ];
-    let found = [meta(&base("5")), meta(&part("7"))];
-    let repaired = play(script, async |access| {
-        repair_owners(access, &owner(), &found).await
+async fn a_repair_writes_what_is_missing_and_only_on_the_objects_own_secrets() {
+    let missing = json!({"metadata": {
+        "resourceVersion": "5", "ownerReferences": [reference()], "finalizers": ["captf.io/state-protection"]
+    }});
+    let script = [expect(&format!("PATCH {BASE} (metadata)"))
+        .with(missing)
+        .answer(base("6"))];
+    let mut right = base("7");
+    right["metadata"]["ownerReferences"] = json!([reference()]);
+    right["metadata"]["finalizers"] = json!(["captf.io/state-protection"]);
+    let mut foreign = base("8");
+    foreign["metadata"]["labels"] =
+        json!({"captf.infrastructure.cluster.x-k8s.io/owner-name": "somebody"});
+    let found = [meta(&base("5")), meta(&right), meta(&foreign)];
+    let wrote = play(script, async |access| {
+        let mut wrote = Vec::new();
+        for secret in &found {
+            let protected = Guarding::OwnerAndProtection;
+            wrote.push(repair(access, &owner(), secret, protected).await.unwrap());
+        }
+        wrote
     })
     .await;
-    assert_eq!(
-        repaired.secrets,
-        ["tfstate-default-284c64cfc4f5db6e-m-part-1"]
-    );
-    assert!(repaired.error.is_some());
+    assert_eq!(wrote, [true, false, false]);
 }
 
 #[tokio::test]

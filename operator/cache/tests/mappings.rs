@@ -50,6 +50,23 @@ fn deleted<V>(view: V) -> Change<V> {
     Change::Deleted(Arc::new(view))
 }
 
+#[rstest]
+#[case(json!({"resourceVersion": "2", "annotations": {"clusterctl.cluster.x-k8s.io/block-move": "u t"}}), false)]
+#[case(json!({"resourceVersion": "2", "annotations": {"clusterctl.cluster.x-k8s.io/block-move": "u t", "a": "b"}}), true)]
+#[case(json!({"resourceVersion": "2", "annotations": {"cluster.x-k8s.io/paused": "true"}}), true)]
+#[case(json!({"resourceVersion": "2"}), true)]
+fn a_write_of_nothing_but_block_move_wakes_nobody(#[case] metadata: Value, #[case] wakes: bool) {
+    let before = cluster("ns", "prod", json!({}));
+    let mut after = before.clone();
+    for (key, value) in metadata.as_object().unwrap() {
+        after["metadata"][key] = value.clone();
+    }
+    let read = |object: Value| serde_json::from_value::<TerraformCluster>(object).unwrap();
+    let change = updated(read(before), read(after));
+    let woken = mapping::changed_cluster(&change);
+    assert_eq!(woken, wakes.then(|| keys(&[("ns", "prod")]).remove(0)));
+}
+
 #[test]
 fn a_job_wakes_its_controller() {
     let store = JobStore::default();

@@ -78,6 +78,22 @@ fn a_pod_that_a_new_list_does_not_name_is_remembered_as_it_was() {
 }
 
 #[test]
+fn a_pod_that_went_unwatched_before_it_started_counts_as_never_seen() {
+    let store = PodStore::default();
+    store.begin_list();
+    let mut pending = pod("p", "1", "Pending", "");
+    pending["status"]["containerStatuses"] = json!([]);
+    apply::<PodWire, _>(&store, pending.clone());
+    store.end_list();
+    store.begin_list();
+    store.end_list();
+    assert!(store.of_job(JOB).is_empty());
+    apply::<PodWire, _>(&store, pending.clone());
+    delete(&store, "p", pending);
+    assert_eq!(store.of_job(JOB).len(), 1, "its end was watched");
+}
+
+#[test]
 fn a_pod_without_a_job_is_not_kept() {
     let store = PodStore::default();
     let mut stray = pod("p", "1", "Running", "");

@@ -29,7 +29,12 @@ fn read(job: &JobFacts, message: &str) -> Readings {
 
 fn apply_of(job: JobFacts, readings: Readings, stored: Option<&Condition>) -> Report {
     let jobs = [job];
-    apply(&History::new(&jobs, OWNER, &readings, None), stored, None)
+    apply(
+        &History::new(&jobs, OWNER, &readings, None),
+        stored,
+        None,
+        false,
+    )
 }
 
 fn set(report: Report) -> (&'static str, String) {
@@ -90,7 +95,8 @@ fn a84_a_blocked_apply_says_what_would_be_deleted() {
         (
             "DestructivePlanBlocked",
             format!(
-                "Job {APPLY_1}: the plan deletes 1 resource: a.b (delete); nothing was applied"
+                "Job {APPLY_1}: the plan deletes 1 resource: a.b (delete); nothing was applied; \
+                 the runner reported no plan: it plans again in 10 minutes"
             )
         )
     );
@@ -147,7 +153,12 @@ fn a_succeeded_plan_does_not_stand_for_the_apply() {
             .build(),
     ];
     let readings = Readings::new();
-    let report = apply(&History::new(&jobs, OWNER, &readings, None), None, None);
+    let report = apply(
+        &History::new(&jobs, OWNER, &readings, None),
+        None,
+        None,
+        false,
+    );
     assert_eq!(set(report), ("ApplyFailed", format!("Job {APPLY_1}")));
 }
 
@@ -184,7 +195,7 @@ fn after_a_wait_the_outcome_comes_back_with_the_details_of_last_run() {
         "waiting for the run lease x",
     );
     assert_eq!(
-        set(apply(&history, Some(&stored), Some(&last_run))),
+        set(apply(&history, Some(&stored), Some(&last_run), false)),
         (
             "ApplyFailed",
             format!("Job {APPLY_1}: step apply failed: Error: boom")
@@ -197,7 +208,7 @@ fn without_a_retained_job_the_condition_is_kept() {
     let readings = Readings::new();
     let history = History::new(&[], OWNER, &readings, None);
     let stored = stored("True", "ApplySucceeded", "Job gone");
-    assert_eq!(apply(&history, Some(&stored), None), Report::Keep);
+    assert_eq!(apply(&history, Some(&stored), None, false), Report::Keep);
 }
 
 #[rstest]
@@ -207,8 +218,11 @@ fn without_a_retained_job_a_wait_is_not_kept(#[case] reason: &str) {
     let readings = Readings::new();
     let history = History::new(&[], OWNER, &readings, None);
     let stored = stored("Unknown", reason, "");
-    assert_eq!(set(apply(&history, Some(&stored), None)).0, "NoApplyYet");
-    assert_eq!(set(apply(&history, None, None)).0, "NoApplyYet");
+    assert_eq!(
+        set(apply(&history, Some(&stored), None, false)).0,
+        "NoApplyYet"
+    );
+    assert_eq!(set(apply(&history, None, None, false)).0, "NoApplyYet");
 }
 
 fn drift_of(jobs: &[JobFacts], stored: Option<&Condition>) -> Report {
@@ -340,13 +354,105 @@ fn a_pull_failure_told_while_the_job_ran_is_told_once() {
     );
 }
 
+const APPLY_2: &str = "captf-c-prod-apply-a2-abcdef";
+
+/// A success, then an apply that was blocked, both bookkept.
+fn blocked_after(first: JobBuilder) -> [JobFacts; 2] {
+    let blocked = JobBuilder::new(Op::Apply, 2)
+        .failed("12:20")
+        .bookkept()
+        .annotation("captf.io/destructive-plan-blocked", "true")
+        .annotation("captf.io/inputs-hash", "h2:blocked");
+    [first.bookkept().build(), blocked.build()]
+}
+
+fn block_of(
+    jobs: &[JobFacts],
+    stored: &Condition,
+    current: &str,
+) -> Option<(&'static str, String)> {
+    let readings = Readings::new();
+    let history = History::new(jobs, OWNER, &readings, None);
+    block(&history, Some(stored), None, current)
+        .map(|verdict| (verdict.reason(), verdict.message().to_owned()))
+}
+
 #[test]
-fn a_wait_of_this_pass_outranks_a_vanished_apply_which_outranks_the_jobs() {
-    let base = Report::Set(ApplyJobSucceeded::ApplySucceeded.plain());
-    let mut sources = ApplySources::of(base.clone());
-    assert_eq!(sources.clone().resolve(), base);
-    sources.vanished = Some(vanished_apply(APPLY_1, true));
-    assert_eq!(set(sources.clone().resolve()).0, "ApplyFailed");
-    sources.explicit = wait(Op::Apply, "WaitingForJobSlot", "full");
-    assert_eq!(set(sources.resolve()).0, "WaitingForJobSlot");
+fn a_block_is_lifted_when_other_inputs_are_due() {
+    let jobs = blocked_after(JobBuilder::new(Op::Apply, 1).complete("12:10"));
+    let told = stored(
+        "False",
+        "DestructivePlanBlocked",
+        &format!("Job {APPLY_2}: blocked"),
+    );
+    assert_eq!(block_of(&jobs, &told, "h2:blocked"), None);
+    let (reason, message) = block_of(&jobs, &told, "h2:other").unwrap();
+    assert_eq!(reason, "ApplySucceeded");
+    assert!(
+        message.contains("the last successful apply stands"),
+        "{message}"
+    );
+    // Told so, it stays word for word until the blocked inputs come back.
+    let lifted = stored("True", reason, &message);
+    let readings = Readings::new();
+    let history = History::new(&jobs, OWNER, &readings, None);
+    assert_eq!(apply(&history, Some(&lifted), None, false), Report::Keep);
+    let again = block_of(&jobs, &lifted, "h2:blocked").unwrap();
+    assert_eq!(again.0, "DestructivePlanBlocked");
+}
+
+#[test]
+fn a_lifted_block_uncovers_the_failure_before_it() {
+    let jobs = blocked_after(JobBuilder::new(Op::Apply, 1).failed("12:10"));
+    let told = stored(
+        "False",
+        "DestructivePlanBlocked",
+        &format!("Job {APPLY_2}: blocked"),
+    );
+    let (reason, message) = block_of(&jobs, &told, "h2:other").unwrap();
+    assert_eq!(reason, "ApplyFailed");
+    assert!(
+        message.contains(&format!("Job {APPLY_1}, failed")),
+        "{message}"
+    );
+}
+
+#[test]
+fn while_deleting_a_blocked_apply_needs_no_approval() {
+    let jobs = blocked_after(JobBuilder::new(Op::Apply, 1).complete("12:10"));
+    let told = stored(
+        "False",
+        "DestructivePlanBlocked",
+        &format!("Job {APPLY_2}: blocked"),
+    );
+    let readings = Readings::new();
+    let history = History::new(&jobs, OWNER, &readings, None);
+    let (reason, message) = set(apply(&history, Some(&told), None, true));
+    assert_eq!(reason, "DestructivePlanBlocked");
+    assert!(
+        message.contains("no apply runs and nothing needs an approval"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_vanished_apply_stands_while_the_one_that_repairs_it_runs() {
+    let earlier = JobBuilder::new(Op::Apply, 1).complete("12:10").bookkept();
+    let repairing =
+        JobBuilder::new(Op::Apply, 2).annotation("captf.io/after-interrupted-apply", APPLY_2);
+    let told = stored(
+        "False",
+        "ApplyFailed",
+        &format!("Job {APPLY_2}: disappeared"),
+    );
+    let other = stored("False", "ApplyFailed", &format!("Job {APPLY_1}: failed"));
+    let readings = Readings::new();
+    let jobs = [earlier.clone().build(), repairing.build()];
+    let history = History::new(&jobs, OWNER, &readings, None);
+    assert!(is_being_repaired(&history, Some(&told)));
+    assert!(!is_being_repaired(&history, Some(&other)));
+    assert!(!is_being_repaired(&history, None));
+    let jobs = [earlier.build(), JobBuilder::new(Op::Apply, 2).build()];
+    let history = History::new(&jobs, OWNER, &readings, None);
+    assert!(!is_being_repaired(&history, Some(&told)));
 }

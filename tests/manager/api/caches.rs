@@ -257,12 +257,16 @@ async fn the_result_of_a_deleted_pod_is_remembered() {
             .last_seen_pod_named(namespace, &pod)
             .is_some()
     );
-    watched.caches.forget_pod(&uid);
+    let mark = json!({"metadata": {"annotations": {"captf.io/bookkept": "true"}}});
+    watched
+        .api::<Job>()
+        .patch(name, &PatchParams::default(), &Patch::Merge(&mark))
+        .await
+        .unwrap();
     wait::until(
         "the result to be dropped and the end kept",
         wait::LIMIT,
         async || {
-            watched.caches.forget_pod(&uid);
             let seen = watched
                 .caches
                 .last_seen_pod(&uid)

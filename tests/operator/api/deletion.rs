@@ -140,3 +140,74 @@ async fn row_5_a_deleting_object_waits_for_its_running_job() {
     goes(&world, &operator).await;
     assert_eq!(states(&world).await.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b2_an_ownerless_object_that_never_applied_goes_also_when_paused() {
+    let bed = ControlPlane::shared().await;
+    let world = World::new(bed).await;
+    world.cluster("prod").paused().create().await;
+    let operator = Operator::new(bed, &world).await;
+    operator.passes("prod", 6).await;
+    let pause = json!({"cluster.x-k8s.io/paused": "true"});
+    world
+        .patch(
+            KIND,
+            "prod",
+            json!({"metadata": {"annotations": pause, "ownerReferences": null}}),
+        )
+        .await;
+    delete(&world).await;
+    goes(&world, &operator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b3_an_ownerless_object_with_a_state_stays_while_it_is_paused() {
+    let (world, operator) = provisioned().await;
+    let pause = json!({"cluster.x-k8s.io/paused": "true"});
+    world
+        .patch(
+            KIND,
+            "prod",
+            json!({"metadata": {"annotations": pause, "ownerReferences": null}}),
+        )
+        .await;
+    delete(&world).await;
+    operator.passes("prod", 6).await;
+    assert!(left(&world).await.is_some());
+    assert_eq!(states(&world).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b31_an_externally_managed_object_waits_for_its_job_and_leaves_its_secrets() {
+    let bed = ControlPlane::shared().await;
+    let world = World::new(bed).await;
+    world.cluster("prod").create().await;
+    world.state_by_hand("prod").await;
+    let operator = Operator::new(bed, &world).await;
+    operator.passes("prod", 6).await;
+    let uid = world.get(KIND, "prod").await.uid();
+    let managed =
+        json!({"cluster.x-k8s.io/managed-by": "somebody", "cluster.x-k8s.io/paused": "true"});
+    world
+        .patch(KIND, "prod", json!({"metadata": {"annotations": managed}}))
+        .await;
+    delete(&world).await;
+    assert_eq!(operator.passes("prod", 6).await, Some(duration(30)));
+    let job = world.only_job("prod").await.name_any();
+    jobs::finish(&world.client, &world.namespace, &job, applied()).await;
+    goes(&world, &operator).await;
+    assert_eq!(states(&world).await[0].1, uid);
+    assert_eq!(operator.events("ExternallyManagedReleased").await.len(), 1);
+    assert_eq!(operator.events("InfrastructureRetained").await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_user_of_an_identity_takes_its_mirror_along_and_tells() {
+    let (world, operator) = provisioned().await;
+    world
+        .patch(KIND, "prod", json!({"spec": {"deletionPolicy": "Retain"}}))
+        .await;
+    delete(&world).await;
+    goes(&world, &operator).await;
+    assert_eq!(operator.events("MirrorRemoved").await.len(), 1);
+}

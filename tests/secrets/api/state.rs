@@ -6,8 +6,8 @@ use std::time::Duration;
 use captf::names::{InputsHash, render_label_map, state_selector};
 use captf::operator::secrets::Owner;
 use captf::operator::state::{
-    StateRead, StateReader, adopt, delete_stale_lock, ensure_labels, judge_lock, observe,
-    repair_owners,
+    Guarding, StateRead, StateReader, adopt, delete_stale_lock, ensure_labels, judge_lock, observe,
+    repair,
 };
 use captf::state::{LockVerdict, State};
 use k8s_openapi::ByteString;
@@ -144,9 +144,28 @@ async fn adoption_owns_every_chunk_and_proves_the_apply_once() {
         .patch_secret(&chunk, json!({"metadata": {"ownerReferences": []}}))
         .await;
     let read = state(scene.read(&reader, &owner).await);
-    let repaired = repair_owners(&scene.manager, &owner, &read.chunks).await;
-    assert_eq!(repaired.secrets, [chunk]);
-    assert!(repaired.error.is_none());
+    let mut repaired = Vec::new();
+    for secret in &read.chunks {
+        let wrote = repair(&scene.manager, &owner, secret, Guarding::Owner).await;
+        repaired.push(wrote.unwrap());
+    }
+    assert_eq!(repaired, [false, true]);
+    let secret = scene.secret(&chunk).await.unwrap();
+    assert_eq!(secret.owner_references(), [owner.reference()]);
+
+    let base = owner.key.suffix().state_secret(0);
+    scene
+        .patch_secret(&base, json!({"metadata": {"finalizers": []}}))
+        .await;
+    let read = state(scene.read(&reader, &owner).await);
+    let protected = Guarding::OwnerAndProtection;
+    assert!(
+        repair(&scene.manager, &owner, &read.chunks[0], protected)
+            .await
+            .unwrap()
+    );
+    let secret = scene.secret(&base).await.unwrap();
+    assert_eq!(secret.finalizers(), ["captf.io/state-protection"]);
 }
 
 #[tokio::test]
