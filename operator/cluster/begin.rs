@@ -26,6 +26,7 @@ use crate::inputs::{RecordedClusterInputs, Rendered, SourceChange};
 use crate::jobs::anatomy::{self, JobRequest};
 use crate::jobs::facts::JobFacts;
 use crate::jobs::history::History;
+use crate::jobs::moved::{self, BlockMove};
 use crate::jobs::policy::{DEFAULT_SERVICE_ACCOUNT, EffectivePolicy};
 use crate::jobs::report;
 use crate::jobs::slots::{self, ClusterSlots, Slots};
@@ -173,6 +174,11 @@ impl Pass<'_> {
     ) -> Result<End, PassError> {
         if run.op != Op::Apply {
             return Ok(self.refuse_operation(run.op));
+        }
+        if let Some(until) = self.moved_job() {
+            let wait = ApplyJobSucceeded::WaitingForMovedJob.with(moved::message(until));
+            self.object.set(wait, self.now);
+            return Ok(gate());
         }
         let credentials = match ready {
             Some(credentials) => credentials,
@@ -524,11 +530,17 @@ impl Pass<'_> {
     pub(super) fn block_move_until(&self, until: Timestamp) -> String {
         block_move_value(&self.owner.uid, until)
     }
+
+    /// Until when a Job may run where the object was moved from (decision 16).
+    pub(super) fn moved_job(&self) -> Option<Timestamp> {
+        let mark = self.object.annotation(annotations::BLOCK_MOVE);
+        moved::moved_job(mark, self.object.uid(), self.now)
+    }
 }
 
 fn block_move_value(uid: &str, until: Timestamp) -> String {
-    let whole = Timestamp::from_second(until.as_second()).unwrap_or(until);
-    format!("{uid} {whole}")
+    let uid = uid.to_owned();
+    BlockMove { uid, until }.to_string()
 }
 
 /// The object's part in a start.

@@ -288,9 +288,12 @@ impl Pass<'_> {
         self.report_vanished(history);
     }
 
-    /// Nothing runs: block-move and `status.activeJob` go with the pass's patch.
+    /// Nothing runs: block-move and `status.activeJob` go with the pass's patch. The mark of a Job that
+    /// may run where the object was moved from stays.
     pub(super) fn settle_idle(&mut self) {
-        self.object.annotate(annotations::BLOCK_MOVE, None);
+        if self.moved_job().is_none() {
+            self.object.annotate(annotations::BLOCK_MOVE, None);
+        }
         self.object.workspace().active_job = None;
     }
 

@@ -33,6 +33,7 @@ const INFORMATIONAL: &[&str] = &[
     "WaitingForClusterOperation",
     "WaitingForMachineOperations",
     "WaitingForJobSlot",
+    "WaitingForMovedJob",
     "PlanAwaitingApproval",
     "PlanChanged",
     "AutoscalingDisabled",
@@ -182,6 +183,7 @@ fn wait(change: Change<'_>) -> Option<EventData> {
         "WaitingForClusterOperation" => "WaitingForClusterOperation",
         "WaitingForMachineOperations" => "WaitingForMachineOperations",
         "WaitingForJobSlot" => "WaitingForJobSlot",
+        "WaitingForMovedJob" => "WaitingForMovedJob",
         _ => return None,
     };
     (change.previous_reason() != reason)

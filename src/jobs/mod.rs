@@ -9,6 +9,7 @@ pub mod facts;
 pub mod history;
 pub mod lag;
 pub mod last_run;
+pub mod moved;
 pub mod outcome;
 pub mod pod;
 pub mod policy;

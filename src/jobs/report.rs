@@ -46,7 +46,7 @@ pub fn job_message(job: &str, detail: Option<&str>) -> String {
     }
 }
 
-/// Waits for a lease or a Job slot: reasons that end with the wait and leave nothing to keep.
+/// Waits for a lease, a Job slot or a moved Job: reasons that end with the wait and leave nothing to keep.
 #[must_use]
 pub fn is_wait(reason: &str) -> bool {
     matches!(
@@ -55,6 +55,7 @@ pub fn is_wait(reason: &str) -> bool {
             | "WaitingForClusterOperation"
             | "WaitingForMachineOperations"
             | "WaitingForJobSlot"
+            | "WaitingForMovedJob"
     )
 }
 

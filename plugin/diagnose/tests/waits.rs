@@ -237,6 +237,30 @@ fn slots_are_told_apart_by_their_scope(#[case] message: &str, #[case] expected: 
 }
 
 #[test]
+fn a_moved_job_is_waited_for_until_its_mark_says() {
+    let mut facts = scene(&[("ApplyJobSucceeded", "Unknown", "WaitingForMovedJob")]);
+    let mut mark = |uid: &str, until: &str| {
+        let key = "clusterctl.cluster.x-k8s.io/block-move".to_owned();
+        let marks = &mut facts.object.metadata.annotations;
+        marks.insert(key, format!("{uid} {until}"));
+        explain(&facts)
+    };
+    let until = "2999-10-01T13:00:00Z";
+    let report = mark("source", until);
+    assert_eq!(
+        (report.verdict, report.row),
+        (Verdict::Waiting, Some("D154"))
+    );
+    let passes = report
+        .next
+        .iter()
+        .find(|next| next.code == "Passes")
+        .unwrap();
+    assert_eq!(passes.latest.unwrap().0.to_string(), until);
+    assert_eq!(mark("source", "2001-10-01T13:00:00Z").row, Some("D40"));
+}
+
+#[test]
 fn d139_a_due_apply_that_nothing_holds_up_is_being_started() {
     assert_eq!(
         shows(&scene(&[])),

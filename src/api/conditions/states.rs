@@ -295,6 +295,8 @@ states! {
             WaitingForMachineOperations = "WaitingForMachineOperations",
             /// The limit of running Jobs is reached.
             WaitingForJobSlot = "WaitingForJobSlot",
+            /// A Job may still run where the object was moved from.
+            WaitingForMovedJob = "WaitingForMovedJob",
             /// An unapproved plan waits.
             PlanAwaitingApproval = "PlanAwaitingApproval",
             /// An approved apply planned other changes and stopped.

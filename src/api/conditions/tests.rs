@@ -191,6 +191,7 @@ fn a_wait_is_unknown() {
             "WaitingForClusterOperation",
             "WaitingForMachineOperations",
             "WaitingForJobSlot",
+            "WaitingForMovedJob",
         ] {
             assert!(
                 !row.when_true.contains(&reason) && !row.when_false.contains(&reason),

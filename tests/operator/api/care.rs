@@ -215,6 +215,43 @@ async fn a_state_backup_alone_proves_that_the_object_applied_before() {
     assert!(world.jobs_of("prod").await.is_empty());
 }
 
+// README, decision 16
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_at_the_source_of_a_move_is_waited_for() {
+    let bed = ControlPlane::shared().await;
+    let world = World::new(bed).await;
+    world.cluster("prod").paused().create().await;
+    let mark = |until: &str| {
+        let mark = json!({"clusterctl.cluster.x-k8s.io/block-move": format!("source {until}")});
+        json!({"metadata": {"annotations": mark}})
+    };
+    world
+        .patch(KIND, "prod", mark("2999-01-01T00:00:00Z"))
+        .await;
+    let operator = Operator::new(bed, &world).await;
+    operator.passes("prod", 6).await;
+    assert!(world.blocks_move("prod").await, "also while it is paused");
+    world
+        .patch("Cluster", "prod", json!({"spec": {"paused": false}}))
+        .await;
+    assert_eq!(operator.passes("prod", 6).await, Some(duration(30)));
+    let told = world.told("prod", "ApplyJobSucceeded").await;
+    assert_eq!(told.state, "Unknown/WaitingForMovedJob");
+    assert!(
+        told.message.contains("2999-01-01T00:00:00Z"),
+        "{}",
+        told.message
+    );
+    assert!(world.jobs_of("prod").await.is_empty());
+    assert_eq!(world.lease_names().await, Vec::<String>::new());
+    assert_eq!(operator.events("WaitingForMovedJob").await.len(), 1);
+    world
+        .patch(KIND, "prod", mark("2001-01-01T00:00:00Z"))
+        .await;
+    operator.passes("prod", 6).await;
+    world.only_job("prod").await;
+}
+
 // state-secrets.md S-8
 #[tokio::test(flavor = "multi_thread")]
 async fn s8_without_a_state_a_stale_lock_stays_until_a_job_is_due() {

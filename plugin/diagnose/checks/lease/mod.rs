@@ -6,12 +6,16 @@ mod machines;
 mod start;
 
 use crate::api::conditions::ConditionType;
+use crate::api::keys::annotations;
+use crate::jobs::moved;
 use crate::lease::WAIT_REQUEUE;
 use crate::names::cluster_write_lease;
 use crate::owner;
-use crate::plugin::diagnose::checks::{Finding, from_row, from_unknown_reason, operation, short};
+use crate::plugin::diagnose::checks::{
+    Finding, fill, from_row, from_unknown_reason, operation, short,
+};
 use crate::plugin::diagnose::facts::Facts;
-use crate::plugin::diagnose::report::{By, Evidence, LeaseLink, Next};
+use crate::plugin::diagnose::report::{Action, By, Evidence, LeaseLink, Next, Verdict};
 use crate::plugin::diagnose::rows;
 use crate::plugin::evaluate::{
     Evaluation, Fact, LeaseFacts, State, evaluate, job_report, waiting_operation,
@@ -40,6 +44,39 @@ fn wait(facts: &Facts) -> Option<&Condition> {
     .find(|condition| condition.status == "Unknown" && condition.reason.starts_with("WaitingFor"))
 }
 
+/// A Job may still run where the object was moved from (README, decision 16; the row is ours).
+fn moved_job(facts: &Facts, condition: &Condition) -> Finding {
+    let object = &facts.object.metadata;
+    let mark = object.annotation(annotations::BLOCK_MOVE);
+    let Some(until) = moved::moved_job(mark, &object.uid, facts.now) else {
+        return cleared(facts, None).said_by(condition, facts);
+    };
+    let finding = Finding::new(
+        facts,
+        Verdict::Waiting,
+        "D154",
+        "WaitingForMovedJob",
+        "a Job may still run where it was moved from",
+    )
+    .said_by(condition, facts);
+    let passes = Next::new(
+        "Passes",
+        By::Time,
+        short(facts),
+        "that Job cannot run any longer than this",
+    );
+    let remedy =
+        "look at the Job where the object was moved from; once it has ended, take the mark off";
+    let command = fill(
+        facts,
+        "kubectl annotate terraformcluster {name} -n {ns} clusterctl.cluster.x-k8s.io/block-move-",
+    );
+    finding
+        .then(passes.at_the_latest(until))
+        .action(Action::optional("TakeMarkOff", remedy).command(&command))
+        .never("take the mark off while that Job runs")
+}
+
 /// Whether some operation of the object waits.
 pub(crate) fn is_waiting(facts: &Facts) -> bool {
     wait(facts).is_some()
@@ -53,6 +90,7 @@ pub(crate) fn waiting(facts: &Facts) -> Option<Finding> {
             "WaitingForRunLease" => run_lease(facts, condition),
             "WaitingForMachineOperations" => machine_operations(facts, condition),
             "WaitingForJobSlot" => job_slot(facts, condition),
+            "WaitingForMovedJob" => moved_job(facts, condition),
             _ => from_unknown_reason(facts, condition),
         });
     }
