@@ -26,6 +26,18 @@ pub(super) struct Built {
     pub(super) endpoint_source: SourceChange,
 }
 
+impl Built {
+    /// Bytes of the files together, also when they are too large (I-28).
+    #[must_use]
+    pub(super) fn bytes(&self) -> Option<usize> {
+        match &self.files {
+            Ok(files) => Some(files.bytes()),
+            Err(RenderError::TooLarge { bytes, .. }) => Some(*bytes),
+            Err(RenderError::Name { .. }) => None,
+        }
+    }
+}
+
 /// Why there are no inputs: a closed gate on `DependenciesReady`.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotBuilt {

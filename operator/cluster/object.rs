@@ -190,7 +190,8 @@ impl Working {
     }
 
     /// The last finalizer of a deleting object was taken off: the API server has let it go.
-    fn gone(&self) -> bool {
+    #[must_use]
+    pub(super) fn gone(&self) -> bool {
         self.deleting() && self.stored.finalizers().is_empty()
     }
 

@@ -37,6 +37,8 @@ pub(super) struct Pass<'a> {
     /// The inputs records, once [`Pass::read_records`] read them.
     pub(super) records: Records,
     records_read: bool,
+    /// Bytes of the inputs rendered in this pass, also of too large ones.
+    pub(super) rendered: Option<usize>,
     /// Events about what was done already: they are told however the pass ends.
     pub(super) events: Vec<EventData>,
     /// Events about what the pass's patch writes: they are told once it succeeded.
@@ -75,6 +77,7 @@ impl<'a> Pass<'a> {
             now,
             records: Records::default(),
             records_read: false,
+            rendered: None,
             events: ownership.converted.then(converted).into_iter().collect(),
             written: Vec::new(),
             before,
@@ -258,7 +261,8 @@ impl<'a> Pass<'a> {
         }
         status::summarise(&mut self.object, self.now);
         self.object.save(&self.context.access).await?;
-        measure::object(&self.context.metrics, &self.owner.key, &self.object);
+        let inputs = self.rendered.or(self.records.rendered_bytes());
+        measure::object(&self.context.metrics, &self.object, Some(history), inputs);
         if self.bookkept {
             bookkeeping::mark_bookkept(&self.context.access, self.owner.namespace(), history).await;
             for finished in history.unread() {

@@ -2,6 +2,7 @@
 
 mod deletion;
 mod failover;
+mod gauges;
 mod runs;
 mod sweep;
 
