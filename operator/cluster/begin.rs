@@ -370,8 +370,7 @@ impl Pass<'_> {
                 }
                 End::Requeue(Some(seconds(WAIT_REQUEUE)))
             }
-            Started::Deferred(why) | Started::Refused(why) => {
-                tracing::debug!(job = plan.name.as_str(), why, "the start is deferred");
+            Started::Deferred(_) | Started::Refused(_) => {
                 End::Requeue(Some(seconds(DEFER_REQUEUE)))
             }
         }

@@ -10,6 +10,7 @@ use kube::core::{ObjectMeta, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::api::conditions::{self, Verdict};
+use crate::api::keys::finalizers;
 use crate::api::{TerraformCluster, TerraformClusterStatus, WorkspaceStatus};
 use crate::client::{Access, ApiError, merge_diff};
 use crate::names::{Kind, ObjectKey};
@@ -168,8 +169,12 @@ impl Working {
         let name = self.next.name_any();
         if let Some(mut patch) = merge_diff(&main_part(&self.stored), &main_part(&self.next)) {
             patch["metadata"]["resourceVersion"] = json!(self.stored.resource_version());
+            let had = self.has_our_finalizer();
             let written: TerraformCluster = access.patch(&api, &name, &patch).await?;
             self.rebase(written);
+            if had && !self.has_our_finalizer() {
+                tracing::info!("removed the finalizer");
+            }
         }
         self.keep_transition_times();
         let status = merge_diff(&status_part(&self.stored), &status_part(&self.next));
@@ -187,6 +192,13 @@ impl Working {
         if let Some(status) = &mut self.next.status {
             conditions::keep_transition_times(&mut status.workspace.conditions, before);
         }
+    }
+
+    fn has_our_finalizer(&self) -> bool {
+        self.stored
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == finalizers::CLUSTER)
     }
 
     /// The last finalizer of a deleting object was taken off: the API server has let it go.

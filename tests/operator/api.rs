@@ -3,6 +3,7 @@
 mod deletion;
 mod failover;
 mod gauges;
+mod log;
 mod runs;
 mod sweep;
 
