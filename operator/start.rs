@@ -159,12 +159,12 @@ impl Starter {
         start: &Start<'_>,
         object: &mut impl Startable,
     ) -> Result<Started, StartError> {
-        let started = self.from_the_leases(start, object).await?;
+        let started = self.take_and_start(start, object).await?;
         start.log(&started);
         Ok(started)
     }
 
-    async fn from_the_leases(
+    async fn take_and_start(
         &self,
         start: &Start<'_>,
         object: &mut impl Startable,

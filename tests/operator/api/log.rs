@@ -54,7 +54,7 @@ async fn scene() -> (World, Operator) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_job_that_a_pass_creates_is_logged() {
     let (world, operator) = scene().await;
-    let log = logged(Level::INFO, operator.passes("prod", 6)).await;
+    let log = logged(Level::INFO, Box::pin(operator.passes("prod", 6))).await;
     let job = world.only_job("prod").await.name_any();
     let named = format!("created a Job Job=\"{}/{job}\"", world.namespace);
     assert_eq!(log.matches(&named).count(), 1, "{log}");
@@ -71,7 +71,7 @@ async fn the_end_of_the_finalizer_is_logged() {
     world.patch("TerraformCluster", "prod", retain).await;
     let api = world.api("TerraformCluster");
     api.delete("prod", &DeleteParams::default()).await.unwrap();
-    let log = logged(Level::INFO, operator.pass("prod")).await;
+    let log = logged(Level::INFO, Box::pin(operator.pass("prod"))).await;
     assert_eq!(log.matches("removed the finalizer").count(), 1, "{log}");
 }
 
@@ -89,7 +89,7 @@ async fn logged_of_a_refused_job(level: Level) -> String {
         }))
     });
     let operator = Operator::faulty(bed, &world, &faults).await;
-    logged(level, operator.refused("prod")).await
+    logged(level, Box::pin(operator.refused("prod"))).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
