@@ -14,6 +14,7 @@ use super::context::Context;
 use super::metrics::{ControllerMetrics, PassResult};
 use super::queue::{Outcome, WorkQueue};
 use crate::names::ObjectKey;
+use crate::owner;
 
 /// Name of the controller of TerraformClusters, in logs and metrics.
 pub const CLUSTER_CONTROLLER: &str = "terraformcluster";
@@ -45,19 +46,34 @@ async fn work(context: Context, queue: WorkQueue<ObjectKey>, metrics: Controller
 async fn run(context: &Context, key: &ObjectKey, metrics: &ControllerMetrics) -> Outcome {
     let _busy = metrics.pass_started();
     let begun = Instant::now();
-    let span = tracing::info_span!(
-        "reconcile",
-        controller = CLUSTER_CONTROLLER,
-        namespace = key.namespace,
-        name = key.name,
-        reconcile_id = pass_number(),
-    );
+    let span = span(key, cluster_of(context, key));
     let pass = cluster::reconcile(context, &key.namespace, &key.name).instrument(span.clone());
     let ended = AssertUnwindSafe(pass).catch_unwind().await;
     let _entered = span.enter();
     let (outcome, result) = judge(ended, metrics);
     metrics.pass_ended(result, begun.elapsed());
     outcome
+}
+
+/// What every line of a pass carries (manager.md §7). `cluster` is the name of the owning Cluster.
+fn span(key: &ObjectKey, cluster: Option<String>) -> tracing::Span {
+    let full = |name: &str| format!("{}/{name}", key.namespace);
+    tracing::info_span!(
+        "reconcile",
+        controller = CLUSTER_CONTROLLER,
+        namespace = key.namespace,
+        name = key.name,
+        TerraformCluster = full(&key.name),
+        Cluster = cluster.map(|cluster| full(&cluster)),
+        reconcile_id = pass_number(),
+    )
+}
+
+fn cluster_of(context: &Context, key: &ObjectKey) -> Option<String> {
+    let object = context
+        .caches
+        .terraform_cluster(&key.namespace, &key.name)?;
+    Some(owner::cluster_name(&object.metadata)).filter(|cluster| !cluster.is_empty())
 }
 
 fn judge(
@@ -98,4 +114,28 @@ fn pass_number() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::Kind;
+    use crate::operator::logging::testing::written;
+
+    #[test]
+    fn a_line_of_a_pass_names_object_and_cluster_as_kubernetes_components_do() {
+        let key = ObjectKey::new(Kind::TerraformCluster, "team-a", "prod-infra");
+        let line = written(0, || {
+            span(&key, Some("prod".to_owned())).in_scope(|| tracing::info!("something happened"));
+        });
+        for part in [
+            r#"controller="terraformcluster""#,
+            r#" namespace="team-a""#,
+            r#" name="prod-infra""#,
+            r#" TerraformCluster="team-a/prod-infra""#,
+            r#" Cluster="team-a/prod""#,
+        ] {
+            assert!(line.contains(part), "{part} is not in {line}");
+        }
+    }
 }

@@ -5,6 +5,8 @@
 //! below only what cannot hold an answer of the API server is let through.
 
 mod format;
+#[cfg(test)]
+pub(in crate::operator) mod testing;
 
 use std::sync::OnceLock;
 

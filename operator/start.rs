@@ -71,6 +71,26 @@ pub struct Start<'a> {
     pub build: &'a (dyn Fn(&Late) -> Job + Send + Sync),
 }
 
+impl Start<'_> {
+    /// `namespace/name` of the Job.
+    fn job(&self) -> String {
+        format!("{}/{}", self.owner.namespace(), self.claims.run.holder)
+    }
+
+    /// A start that is put off leaves no condition, so the log is where it shows.
+    fn log(&self, started: &Started) {
+        match started {
+            Started::Running { .. } | Started::Waiting(_) => {}
+            Started::Deferred(why) => {
+                tracing::debug!(Job = self.job(), why, "the start is deferred")
+            }
+            Started::Refused(why) => {
+                tracing::debug!(Job = self.job(), why, "the fence refused the Job")
+            }
+        }
+    }
+}
+
 /// How a start ended.
 #[derive(Debug)]
 pub enum Started {
@@ -139,6 +159,16 @@ impl Starter {
         start: &Start<'_>,
         object: &mut impl Startable,
     ) -> Result<Started, StartError> {
+        let started = self.take_and_start(start, object).await?;
+        start.log(&started);
+        Ok(started)
+    }
+
+    async fn take_and_start(
+        &self,
+        start: &Start<'_>,
+        object: &mut impl Startable,
+    ) -> Result<Started, StartError> {
         let held = match self.leases.take(&start.claims, start.running).await? {
             Taken::Go(held) => *held,
             Taken::Wait(wait) => return Ok(Started::Waiting(wait)),
@@ -190,7 +220,9 @@ impl Starter {
         job: &Job,
         object: &mut impl Startable,
     ) -> Result<Started, StartError> {
-        self.arm(start, job, None, object).await
+        let started = self.arm(start, job, None, object).await?;
+        start.log(&started);
+        Ok(started)
     }
 
     /// Steps 1 to 5: block-move, pause handshake, plan key, state lock's version.
@@ -255,7 +287,10 @@ impl Starter {
     async fn create(&self, start: &Start<'_>, job: &Job) -> Result<Created, StartError> {
         let api = self.access.api::<Job>(start.owner.namespace());
         let error = match self.access.create(&api, job).await {
-            Ok(created) => return Ok(Created::New(created)),
+            Ok(created) => {
+                tracing::info!(Job = start.job(), op = start.op.as_str(), "created a Job");
+                return Ok(Created::New(created));
+            }
             Err(error) => error,
         };
         let failure = error.create_failure();
@@ -388,6 +423,13 @@ impl Starter {
                 .access
                 .delete(&api, job.name.as_str(), &Guard::uid(&job.uid))
                 .await?;
+            if deleted == Deletion::Deleted {
+                tracing::info!(
+                    Job = start.job(),
+                    why,
+                    "deleted the Job before any pod of it could start"
+                );
+            }
             if matches!(deleted, Deletion::Deleted | Deletion::Gone) {
                 self.leases.give_back(&start.claims).await;
             }

@@ -128,6 +128,8 @@ impl Entry {
             .unwrap_or_default();
         match (name.as_str(), first) {
             ("kubectl_complete-captf", _) => Self::Complete(words(&args)),
+            ("manager", _) => Self::Manager(args),
+            ("runner", _) => Self::Runner(args),
             (_, "__complete") => {
                 let after = if args.get(1).is_some_and(|arg| arg == "--") {
                     2
@@ -136,8 +138,6 @@ impl Entry {
                 };
                 Self::Complete(words(args.get(after..).unwrap_or_default()))
             }
-            ("manager", _) => Self::Manager(args),
-            ("runner", _) => Self::Runner(args),
             (_, "manager") => Self::Manager(args.into_iter().skip(1).collect()),
             (_, "runner") => Self::Runner(args.into_iter().skip(1).collect()),
             _ => Self::Plugin {
@@ -392,6 +392,15 @@ mod tests {
             asked(&["kubectl-captf", "__complete", "--", "why", ""]),
             ["why", ""]
         );
+    }
+
+    // runner.md §1: completion is disabled, an unknown command is an error
+    #[test]
+    fn only_the_plugin_completes() {
+        let runner = entry(&["/captf/bin/runner", "__complete", "--", "why", ""]);
+        assert!(matches!(runner, Entry::Runner(args) if args[0] == "__complete"));
+        let manager = entry(&["/manager", "__complete", "why"]);
+        assert!(matches!(manager, Entry::Manager(args) if args[0] == "__complete"));
     }
 
     fn refused(args: &[&str]) -> String {

@@ -29,7 +29,7 @@ pub async fn mark_bookkept(access: &Access, namespace: &str, history: &History<'
             Ok(_) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => {
-                tracing::warn!(job = finished.job.name, error = %error, "a Job could not be marked bookkept")
+                tracing::warn!(Job = format!("{namespace}/{}", finished.job.name), error = %error, "a Job could not be marked bookkept")
             }
         }
     }

@@ -93,7 +93,7 @@ async fn succeeded(
                     }
                     Promotion::Already => {}
                     Promotion::Refused(error) => {
-                        tracing::warn!(job = job.name.as_str(), error = %error, "the applied record was refused");
+                        tracing::warn!(Job = format!("{}/{}", owner.namespace(), job.name), error = %error, "the applied record was refused");
                         settled.without_inputs.push(job.name.to_string());
                     }
                 }

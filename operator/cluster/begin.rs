@@ -112,6 +112,7 @@ impl Pass<'_> {
     pub(super) async fn build_inputs(&mut self) -> Result<Option<inputs::Built>, PassError> {
         match self.try_build_inputs().await? {
             Ok(built) => {
+                self.rendered = built.bytes();
                 let change = match built.endpoint_source {
                     SourceChange::Keep => None,
                     SourceChange::RecordUser => Some(Some("user")),
@@ -209,7 +210,6 @@ impl Pass<'_> {
                 return Ok(self.refuse(ApplyJobSucceeded::InputsTooLarge.with(error.to_string())));
             }
         };
-        self.context.metrics.inputs_size(self.key(), files.bytes());
         if let Some(end) = self.labels_forbid(state).await? {
             return Ok(end);
         }
@@ -375,8 +375,7 @@ impl Pass<'_> {
                 }
                 End::Requeue(Some(seconds(WAIT_REQUEUE)))
             }
-            Started::Deferred(why) | Started::Refused(why) => {
-                tracing::debug!(job = plan.name.as_str(), why, "the start is deferred");
+            Started::Deferred(_) | Started::Refused(_) => {
                 End::Requeue(Some(seconds(DEFER_REQUEUE)))
             }
         }

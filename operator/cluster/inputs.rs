@@ -14,6 +14,7 @@ use crate::inputs::{
     VariablesError, endpoint_input, inputs_hash, latch_initialized, render,
 };
 use crate::names::InputsHash;
+use crate::operator::logging::RENDERED;
 
 /// The inputs of this pass.
 #[derive(Debug)]
@@ -24,6 +25,18 @@ pub(super) struct Built {
     pub(super) files: Result<Rendered, RenderError>,
     /// What becomes of the annotation that says who owns the endpoint.
     pub(super) endpoint_source: SourceChange,
+}
+
+impl Built {
+    /// Bytes of the files together, also when they are too large (I-28).
+    #[must_use]
+    pub(super) fn bytes(&self) -> Option<usize> {
+        match &self.files {
+            Ok(files) => Some(files.bytes()),
+            Err(RenderError::TooLarge { bytes, .. }) => Some(*bytes),
+            Err(RenderError::Name { .. }) => None,
+        }
+    }
 }
 
 /// Why there are no inputs: a closed gate on `DependenciesReady`.
@@ -89,11 +102,25 @@ pub(super) fn build(
         ),
         cluster_network: network(cluster),
     });
-    Ok(Built {
+    let built = Built {
         hash: inputs_hash(&spec.workspace.source.image, &inputs, &variables)?,
         files: render(&inputs, &variables),
         endpoint_source: endpoint.source,
-    })
+    };
+    log(&built, &variables);
+    Ok(built)
+}
+
+/// The hash and the names of the variables for debugging, from verbosity 5 on the root module, which
+/// depends on no value (I-19). Values are never logged (manager.md §7).
+fn log(built: &Built, variables: &Variables) {
+    let names: Vec<&str> = variables.iter().map(|(name, _)| name).collect();
+    let names = names.join(", ");
+    let hash = built.hash.as_str();
+    tracing::trace!(inputs_hash = hash, variables = names, "built the inputs");
+    if let Ok(files) = &built.files {
+        tracing::trace!(target: RENDERED, inputs_hash = hash, root = files.main, "rendered the root module");
+    }
 }
 
 /// A valid endpoint of the API as the rules take it.
@@ -116,4 +143,48 @@ fn network(cluster: &Cluster) -> Option<ClusterNetwork> {
         Some(network.service_domain.clone()),
         Some(network.api_server_port),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::{Working, build};
+    use crate::operator::logging::testing::written;
+
+    /// What is logged of inputs with a variable whose value is `planted-value`.
+    fn logged(verbosity: u32) -> String {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "TerraformCluster",
+            "metadata": {"name": "prod", "namespace": "team-a"},
+            "spec": {"source": {"image": "i"}, "variables": {"planted_name": "planted-value"}}
+        }))
+        .unwrap();
+        let cluster = serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": "prod", "namespace": "team-a"}, "spec": {}
+        }))
+        .unwrap();
+        written(verbosity, || {
+            build(&Working::new(object), &cluster, None, &[]).unwrap();
+        })
+    }
+
+    #[test]
+    fn the_hash_and_the_names_of_variables_are_logged_from_verbosity_4_and_no_value_ever() {
+        assert_eq!(logged(3), "");
+        let at_4 = logged(4);
+        assert!(at_4.contains(r#"inputs_hash="h2:"#), "{at_4}");
+        assert!(at_4.contains(r#"variables="planted_name""#), "{at_4}");
+        assert!(!at_4.contains("root="), "{at_4}");
+        assert!(!logged(9).contains("planted-value"));
+    }
+
+    #[test]
+    fn the_root_module_is_logged_from_verbosity_5() {
+        let at_5 = logged(5);
+        assert!(at_5.contains("../../module"), "{at_5}");
+        assert!(at_5.contains("${var.planted_name}"), "{at_5}");
+    }
 }

@@ -72,11 +72,6 @@ impl Pass<'_> {
             self.context
                 .metrics
                 .job_counted(self.owner.key.kind, finished, retry);
-            self.context.metrics.last_success(
-                &self.owner.key,
-                finished.op,
-                history.newest_success(finished.op).map(|newest| newest.at),
-            );
             self.give_back_leases_of(&finished.job.name).await;
         }
         let policy = self

@@ -20,6 +20,7 @@ use crate::api::TerraformCluster;
 use crate::api::capi::Cluster;
 use crate::client::ApiError;
 use crate::lease::WAIT_REQUEUE;
+use crate::names::{Kind, ObjectKey};
 use crate::operator::context::Context;
 use crate::operator::start::StartError;
 use crate::owner;
@@ -66,26 +67,25 @@ pub async fn reconcile(
     name: &str,
 ) -> Result<Requeue, PassError> {
     let Some(read) = context.caches.terraform_cluster(namespace, name) else {
+        let key = ObjectKey::new(Kind::TerraformCluster, namespace, name);
+        context.metrics.object_gone(&key);
         return Ok(None);
     };
     let mut object = Working::new(TerraformCluster::clone(&read));
     let now = context.access.now();
     let before = object.reported().conditions.clone();
     let cluster = owning_cluster(context, &object).await?;
-    match preamble::run(&context.access, &mut object, cluster, now).await? {
-        Preamble::Stop => {
-            status::announce(context, &object, &before);
-            Ok(None)
-        }
-        Preamble::Wait => {
-            status::announce(context, &object, &before);
-            Ok(Some(WAIT_REQUEUE))
-        }
-        Preamble::Again => Ok(Some(AFTER_CONFLICT)),
+    let requeue = match preamble::run(&context.access, &mut object, cluster, now).await? {
+        Preamble::Stop => None,
+        Preamble::Wait => Some(WAIT_REQUEUE),
+        Preamble::Again => return Ok(Some(AFTER_CONFLICT)),
         Preamble::Go(ownership) => {
-            Box::pin(Pass::new(context, object, *ownership, before, now).run()).await
+            return Box::pin(Pass::new(context, object, *ownership, before, now).run()).await;
         }
-    }
+    };
+    measure::object(&context.metrics, &object, None, None);
+    status::announce(context, &object, &before);
+    Ok(requeue)
 }
 
 /// The Cluster that the owner reference names: from the cache, and live when the cache lacks it, since

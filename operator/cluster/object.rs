@@ -10,6 +10,7 @@ use kube::core::{ObjectMeta, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::api::conditions::{self, Verdict};
+use crate::api::keys::finalizers;
 use crate::api::{TerraformCluster, TerraformClusterStatus, WorkspaceStatus};
 use crate::client::{Access, ApiError, merge_diff};
 use crate::names::{Kind, ObjectKey};
@@ -176,8 +177,12 @@ impl Working {
         let name = self.next.name_any();
         if let Some(mut patch) = merge_diff(&main_part(&self.stored), &main_part(&self.next)) {
             patch["metadata"]["resourceVersion"] = json!(self.stored.resource_version());
+            let had = self.has_our_finalizer();
             let written: TerraformCluster = access.patch(&api, &name, &patch).await?;
             self.rebase(written);
+            if had && !self.has_our_finalizer() {
+                tracing::info!("removed the finalizer");
+            }
         }
         self.keep_transition_times();
         let status = merge_diff(&status_part(&self.stored), &status_part(&self.next));
@@ -197,8 +202,16 @@ impl Working {
         }
     }
 
+    fn has_our_finalizer(&self) -> bool {
+        self.stored
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == finalizers::CLUSTER)
+    }
+
     /// The last finalizer of a deleting object was taken off: the API server has let it go.
-    fn gone(&self) -> bool {
+    #[must_use]
+    pub(super) fn gone(&self) -> bool {
         self.deleting() && self.stored.finalizers().is_empty()
     }
 

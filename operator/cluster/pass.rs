@@ -39,6 +39,8 @@ pub(super) struct Pass<'a> {
     records_read: bool,
     /// The object's state backups, listed when there is no state.
     pub(super) backups: Vec<ObjectMeta>,
+    /// Bytes of the inputs rendered in this pass, also of too large ones.
+    pub(super) rendered: Option<usize>,
     /// Events about what was done already: they are told however the pass ends.
     pub(super) events: Vec<EventData>,
     /// Events about what the pass's patch writes: they are told once it succeeded.
@@ -80,6 +82,7 @@ impl<'a> Pass<'a> {
             records: Records::default(),
             records_read: false,
             backups: Vec::new(),
+            rendered: None,
             events: ownership.converted.then(converted).into_iter().collect(),
             written: Vec::new(),
             before,
@@ -288,7 +291,8 @@ impl<'a> Pass<'a> {
         }
         status::summarise(&mut self.object, self.now);
         self.object.save(&self.context.access).await?;
-        measure::object(&self.context.metrics, &self.owner.key, &self.object);
+        let inputs = self.rendered.or(self.records.rendered_bytes());
+        measure::object(&self.context.metrics, &self.object, Some(history), inputs);
         if self.bookkept {
             bookkeeping::mark_bookkept(&self.context.access, self.owner.namespace(), history).await;
         }

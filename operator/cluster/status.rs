@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::measure;
 use super::object::Working;
 use crate::api::conditions::{ConditionType, get, ready_summary};
-use crate::events::{self, EventData, JobOutcome, retry_note, transition};
+use crate::events::{self, EventData, JobOutcome, Severity, retry_note, transition};
 use crate::jobs::backoff::FailedLimit;
 use crate::jobs::history::History;
 use crate::names::Kind;
@@ -77,7 +77,8 @@ fn publish(context: &Context, object: &Working, before: &[Condition], known: &ev
     let conditions = &object.reported().conditions;
     for condition in conditions {
         if let Some(event) = events::diff(was(condition), condition, known) {
-            tell(context, object, event);
+            log_transition(object, condition, &event);
+            context.events.publish(&object.next, event);
         }
         if let Some(transition) = transition(was(condition), condition) {
             measure::transition(&context.metrics, Kind::TerraformCluster, &transition);
@@ -90,7 +91,114 @@ fn publish(context: &Context, object: &Working, before: &[Condition], known: &ev
     }
 }
 
-/// Publishes one event about the object.
+/// Publishes and logs one event about the object.
 pub(super) fn tell(context: &Context, object: &Working, event: EventData) {
+    let job = job_of(object, &event);
+    match event.severity {
+        Severity::Warning => {
+            tracing::warn!(
+                event = event.reason,
+                note = event.note,
+                Job = job,
+                "reported"
+            );
+        }
+        Severity::Normal => tracing::debug!(event = event.reason, Job = job, "reported"),
+    }
     context.events.publish(&object.next, event);
+}
+
+/// A Warning is logged always, and with its message; a Normal one from verbosity 2 and without
+/// (conditions-events.md §6.1).
+fn log_transition(object: &Working, condition: &Condition, event: &EventData) {
+    let (condition, status, reason, message) = (
+        condition.type_.as_str(),
+        condition.status.as_str(),
+        condition.reason.as_str(),
+        condition.message.as_str(),
+    );
+    let job = job_of(object, event);
+    match event.severity {
+        Severity::Warning => tracing::warn!(
+            condition,
+            status,
+            reason,
+            reported = message,
+            event = event.reason,
+            Job = job,
+            "a condition changed"
+        ),
+        Severity::Normal => tracing::debug!(
+            condition,
+            status,
+            reason,
+            event = event.reason,
+            Job = job,
+            "a condition changed"
+        ),
+    }
+}
+
+/// `namespace/name` of the Job that an event relates to.
+fn job_of(object: &Working, event: &EventData) -> Option<String> {
+    let job = event.related.as_ref()?;
+    Some(format!("{}/{}", object.key().namespace, job.name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::{Working, log_transition};
+    use crate::events::{EventData, RelatedJob};
+    use crate::operator::logging::testing::written;
+
+    fn logged(verbosity: u32, event: EventData) -> String {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "TerraformCluster",
+            "metadata": {"name": "prod", "namespace": "team-a"}, "spec": {"source": {"image": "i"}}
+        }))
+        .unwrap();
+        let condition = serde_json::from_value(json!({
+            "type": "ApplyJobSucceeded", "status": "False", "reason": "ApplyFailed", "message": "the-message",
+            "lastTransitionTime": "2026-10-01T12:00:00Z"
+        }))
+        .unwrap();
+        let event = event.about(RelatedJob {
+            name: "captf-c-prod-apply-a1-dbb569".to_owned(),
+            uid: "u".to_owned(),
+        });
+        written(verbosity, || {
+            log_transition(&Working::new(object), &condition, &event);
+        })
+    }
+
+    #[test]
+    fn a_warning_is_logged_at_verbosity_0_with_type_status_reason_message_and_event() {
+        let line = logged(0, EventData::warning("JobFailed", "note"));
+        for part in [
+            r#"condition="ApplyJobSucceeded""#,
+            r#"status="False""#,
+            r#"reason="ApplyFailed""#,
+            "the-message",
+            r#"event="JobFailed""#,
+            r#"Job="team-a/captf-c-prod-apply-a1-dbb569""#,
+        ] {
+            assert!(line.contains(part), "{part} is not in {line}");
+        }
+    }
+
+    #[rstest]
+    #[case(1, false)]
+    #[case(2, true)]
+    fn a_normal_transition_is_logged_from_verbosity_2_without_its_message(
+        #[case] verbosity: u32,
+        #[case] logs: bool,
+    ) {
+        let line = logged(verbosity, EventData::normal("JobSucceeded", "note"));
+        assert_eq!(line.contains(r#"event="JobSucceeded""#), logs, "{line}");
+        assert!(!line.contains("the-message"), "{line}");
+    }
 }

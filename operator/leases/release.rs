@@ -19,6 +19,12 @@ pub struct HeldBy<'a> {
     pub leases: &'a [&'a str],
 }
 
+impl HeldBy<'_> {
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.job)
+    }
+}
+
 impl Leases {
     /// Gives back those of the leases that the Job's name holds, if that is safe: the leases are read
     /// first, then the Job, then its pods, and each is deleted with the uid and resourceVersion of the
@@ -28,7 +34,7 @@ impl Leases {
     /// takes it over (seed: Release).
     pub async fn release(&self, held: HeldBy<'_>, moment: ReleaseMoment) {
         if let Err(error) = self.try_release(held, moment).await {
-            tracing::warn!(job = held.job.as_str(), error = %error, "the leases of a Job could not be given back");
+            tracing::warn!(Job = held.full_name(), error = %error, "the leases of a Job could not be given back");
         }
     }
 
@@ -57,7 +63,7 @@ impl Leases {
         let pods = Evidence::Read(self.holder_pods(held.namespace, held.job.as_str()).await?);
         if !may_release(moment, &job, &pods, self.access.now(), backstop) {
             tracing::debug!(
-                job = held.job.as_str(),
+                Job = held.full_name(),
                 "the Job or a pod of it may still run: its leases stay"
             );
             return Ok(());
@@ -71,7 +77,7 @@ impl Leases {
                 .await?
                 == Deletion::Deleted
             {
-                tracing::debug!(lease = name, job = held.job.as_str(), "gave the lease back");
+                tracing::debug!(lease = name, Job = held.full_name(), "gave the lease back");
             }
         }
         Ok(())

@@ -6,12 +6,13 @@ use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::RENDERED;
 use crate::client::Clock;
 
 /// The message of an event, a field like the others for `tracing`.
@@ -111,9 +112,10 @@ fn place(event: &Event<'_>) -> (&'static str, u32) {
     )
 }
 
-/// klog's verbosity of a level, the other way round than the filter reads it.
-fn verbosity(level: Level) -> Option<u8> {
-    match level {
+/// klog's verbosity of an event, the other way round than the filter reads it.
+fn verbosity(event: &Metadata<'_>) -> Option<u8> {
+    match *event.level() {
+        Level::TRACE if event.target() == RENDERED => Some(5),
         Level::ERROR | Level::WARN => None,
         Level::INFO => Some(0),
         Level::DEBUG => Some(2),
@@ -206,7 +208,7 @@ fn json_line(now: Timestamp, event: &Event<'_>, collected: Collected) -> String 
     );
     object.insert("caller".to_owned(), format!("{file}:{line}").into());
     object.insert("msg".to_owned(), collected.message.into());
-    if let Some(verbosity) = verbosity(*event.metadata().level()) {
+    if let Some(verbosity) = verbosity(event.metadata()) {
         object.insert("v".to_owned(), verbosity.into());
     }
     for (key, value) in collected.fields {
@@ -225,34 +227,10 @@ fn json_line(now: Timestamp, event: &Event<'_>, collected: Collected) -> String 
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::sync::{Arc, Mutex};
-
-    use tracing_subscriber::fmt::MakeWriter;
     use tracing_subscriber::layer::SubscriberExt as _;
 
+    use super::super::testing::Lines;
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Lines {
-        type Writer = Self;
-
-        fn make_writer(&'a self) -> Self {
-            self.clone()
-        }
-    }
 
     /// What `event` writes inside the span of a pass, in the form of `format`.
     fn written<F>(format: F, event: impl FnOnce()) -> String
@@ -270,8 +248,7 @@ mod tests {
                 .entered();
             event();
         });
-        let bytes = lines.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        lines.text()
     }
 
     #[test]
@@ -311,8 +288,7 @@ mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::info!("{}", r#"FLAG: --v="2""#);
         });
-        let bytes = lines.0.lock().unwrap().clone();
-        let line = String::from_utf8(bytes).unwrap();
+        let line = lines.text();
         assert!(line.ends_with("] FLAG: --v=\"2\"\n"), "{line}");
     }
 

@@ -51,7 +51,7 @@ pub(super) fn prepare(request: &Request) -> Result<Prepared, Failure> {
     let root = request.root();
     let mut hidden = Secrets::default();
     environment.secrets().for_each(|value| hidden.add(value));
-    secrets::add_inputs(&mut hidden, &root);
+    secrets::add_inputs(&mut hidden, &root).map_err(|e| failed(&e))?;
     let redactor = Redactor::new(&hidden);
     Ok(Prepared {
         root,

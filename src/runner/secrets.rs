@@ -1,7 +1,8 @@
 //! Where secret values come from: the environment, the inputs, the plan (runner.md §11).
 
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -15,11 +16,16 @@ const LONG_LINE: usize = 16;
 /// The variable with a machine's bootstrap data in base64.
 const BOOTSTRAP_DATA: &str = "bootstrap_data";
 
-/// Adds the values of variables that the generated root declares sensitive. Inputs that cannot be read hold no value
-/// that a runtime could print: it fails on them first.
-pub(super) fn add_inputs(secrets: &mut Secrets, root: &Path) {
-    let declared = read_object(&root.join("main.tf.json"));
-    let values = read_object(&root.join("terraform.tfvars.json"));
+/// Inputs that cannot be searched for secrets. Their content is secret, so it says no more than where.
+#[derive(Debug, thiserror::Error)]
+#[error("the inputs in {} cannot be read, so secrets in them could not be hidden; nothing was executed", .0.display())]
+pub(super) struct UnreadableInputs(PathBuf);
+
+/// Adds the values of variables that the generated root declares sensitive. A file that is not there holds none; one
+/// that cannot be followed may be read by a runtime all the same, so it is an error.
+pub(super) fn add_inputs(secrets: &mut Secrets, root: &Path) -> Result<(), UnreadableInputs> {
+    let declared = read_object(root.join("main.tf.json"))?;
+    let values = read_object(root.join("terraform.tfvars.json"))?;
     let is_sensitive =
         |name: &str| declared.pointer(&["variable", name, "sensitive"]) == Some(&Value::Bool(true));
     for (name, value) in &values.0 {
@@ -29,6 +35,7 @@ pub(super) fn add_inputs(secrets: &mut Secrets, root: &Path) {
             each_string(value, &mut |text| secrets.add(text));
         }
     }
+    Ok(())
 }
 
 /// Bootstrap data is a secret as given and as what it encodes.
@@ -59,7 +66,7 @@ pub(super) fn add_plan(secrets: &mut Secrets, plan: &Plan) {
     }
 }
 
-/// A JSON object; empty when a file holds none.
+/// A JSON object.
 struct Object(Map<String, Value>);
 
 impl Object {
@@ -70,9 +77,13 @@ impl Object {
     }
 }
 
-fn read_object(path: &Path) -> Object {
-    let bytes = fs::read(path).unwrap_or_default();
-    Object(serde_json::from_slice(&bytes).unwrap_or_default())
+fn read_object(path: PathBuf) -> Result<Object, UnreadableInputs> {
+    let read = match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Map::new()),
+        Err(_) => None,
+    };
+    read.map(Object).ok_or(UnreadableInputs(path))
 }
 
 /// Every string inside a value.
@@ -126,7 +137,7 @@ mod tests {
         )
         .unwrap();
         let mut secrets = Secrets::default();
-        add_inputs(&mut secrets, folder.path());
+        add_inputs(&mut secrets, folder.path()).unwrap();
         Redactor::new(&secrets)
     }
 
@@ -158,10 +169,47 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_inputs_hold_no_secrets() {
+    fn inputs_that_are_not_there_hold_no_secrets() {
         let mut secrets = Secrets::default();
-        add_inputs(&mut secrets, Path::new("/nowhere"));
+        add_inputs(&mut secrets, Path::new("/nowhere")).unwrap();
         assert_eq!(Redactor::new(&secrets).redact("text"), "text");
+    }
+
+    /// `{"db": <as many lists in each other>}` with this text in the innermost.
+    fn nested(levels: usize, text: &str) -> String {
+        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+        format!(r#"{{"db": {open}"{text}"{close}}}"#)
+    }
+
+    #[test]
+    fn a_secret_in_the_deepest_list_that_inputs_may_have_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let declared = json!({"variable": {"db": {"sensitive": true}}});
+        fs::write(folder.path().join("main.tf.json"), declared.to_string()).unwrap();
+        let values = folder.path().join("terraform.tfvars.json");
+        fs::write(values, nested(120, "planted-deep")).unwrap();
+        let mut secrets = Secrets::default();
+        add_inputs(&mut secrets, folder.path()).unwrap();
+        assert_eq!(
+            Redactor::new(&secrets).redact("planted-deep"),
+            "(sensitive)"
+        );
+    }
+
+    #[test]
+    fn inputs_that_cannot_be_followed_are_an_error_that_shows_nothing_of_them() {
+        for content in [
+            nested(200, "planted-secret"),
+            r#""planted-secret""#.to_owned(),
+            "{planted-secret".to_owned(),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("terraform.tfvars.json"), content).unwrap();
+            let error = add_inputs(&mut Secrets::default(), folder.path()).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("terraform.tfvars.json"), "{text}");
+            assert!(!text.contains("planted"), "{text}");
+        }
     }
 
     #[test]

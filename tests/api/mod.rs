@@ -2,5 +2,6 @@
 
 mod capi;
 mod crds;
+mod images;
 mod install;
 mod manifests;

@@ -3,6 +3,8 @@
 mod care;
 mod deletion;
 mod failover;
+mod gauges;
+mod log;
 mod runs;
 mod sweep;
 

@@ -96,3 +96,19 @@ esac; exit 0"#
     assert_eq!(run.tail(), "Error: (sensitive)");
     shows_nothing(&run);
 }
+
+#[test]
+fn inputs_that_cannot_be_searched_for_secrets_run_nothing() {
+    let world = World::script("exit 0");
+    let (open, close) = ("[".repeat(200), "]".repeat(200));
+    let main = json!({"variable": {"password": {"sensitive": true}}});
+    world.write_inputs(
+        &main.to_string(),
+        &format!(r#"{{"password": {open}"{PLANTED}"{close}}}"#),
+    );
+    let run = world.run(&["--op=apply"]);
+    run.failed("step", Some("prepare"));
+    assert_eq!(run.steps(), []);
+    assert!(!world.path("calls").exists(), "the runtime was called");
+    shows_nothing(&run);
+}

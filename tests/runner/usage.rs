@@ -196,3 +196,12 @@ fn a_result_that_cannot_be_written_fails_the_run() {
         "{output:?}"
     );
 }
+
+#[test]
+fn no_words_are_completed_and_an_unknown_command_is_a_usage_error() {
+    for command in ["__complete", "completion", "explode"] {
+        let output = runner(&[command, "--", ""]);
+        assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
+        assert!(output.stdout.is_empty(), "{command}: {output:?}");
+    }
+}

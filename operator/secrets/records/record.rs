@@ -175,6 +175,14 @@ impl Records {
                 .is_some_and(|attempt| attempt.applied() || attempt.image_digest().is_some())
     }
 
+    /// Bytes of the files that the newest apply was given (lifecycle.md §6): the attempt record's, else
+    /// the applied record's; none when no record has files.
+    #[must_use]
+    pub fn rendered_bytes(&self) -> Option<usize> {
+        let bytes = |record: &Option<Record>| Some(record.as_ref()?.files()?.bytes());
+        bytes(&self.attempt).or_else(|| bytes(&self.applied))
+    }
+
     /// The apply Job whose outcome nobody knows.
     #[must_use]
     pub fn interrupted_apply(&self) -> Option<JobName> {
