@@ -6,6 +6,7 @@
 mod jobs;
 mod mapping;
 mod metadata;
+mod own_writes;
 mod owner;
 mod pods;
 mod store;
@@ -32,6 +33,8 @@ use crate::jobs::facts::JobFacts;
 use crate::jobs::pod::PodFacts;
 use crate::names::{Kind, ObjectKey, Op};
 use crate::operator::runner_rbac::effective_account;
+
+use own_writes::OwnWrites;
 
 pub use jobs::{JobIndex, JobStore, JobView};
 pub use metadata::{ConfigMapStore, MetadataOf, NamespaceStore, SecretStore};
@@ -67,6 +70,7 @@ pub struct Caches {
     secrets: Arc<SecretStore>,
     config_map_sources: Arc<ConfigMapStore>,
     secret_sources: Arc<SecretStore>,
+    own_writes: OwnWrites,
 }
 
 impl Caches {
@@ -83,6 +87,21 @@ impl Caches {
     #[must_use]
     pub fn terraform_cluster(&self, namespace: &str, name: &str) -> Option<Arc<TerraformCluster>> {
         self.terraform_clusters.get(namespace, name)
+    }
+
+    /// This process wrote the object and got this version of it back.
+    pub fn wrote(&self, key: &ObjectKey, version: &str) {
+        self.own_writes.note(key, version);
+    }
+
+    /// Waits, for a moment only, until the cache shows what this process wrote of the object last. For
+    /// whoever is about to make a pass: on an older object its patch would be refused.
+    pub async fn shows_own_writes(&self, key: &ObjectKey) {
+        let cached = || {
+            let object = self.terraform_cluster(&key.namespace, &key.name)?;
+            object.metadata.resource_version.clone()
+        };
+        self.own_writes.shown(key, cached).await;
     }
 
     /// A Cluster of Cluster API.

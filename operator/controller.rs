@@ -44,6 +44,7 @@ async fn work(context: Context, queue: WorkQueue<ObjectKey>, metrics: Controller
 /// One pass, with its span, its time and its panic caught: a panic is an error of this object, never the
 /// end of the operator.
 async fn run(context: &Context, key: &ObjectKey, metrics: &ControllerMetrics) -> Outcome {
+    context.caches.shows_own_writes(key).await;
     let _busy = metrics.pass_started();
     let begun = Instant::now();
     let span = span(key, cluster_of(context, key));

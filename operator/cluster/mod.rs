@@ -83,6 +83,7 @@ pub async fn reconcile(
             return Box::pin(Pass::new(context, object, *ownership, before, now).run()).await;
         }
     };
+    object.note_writes(&context.caches);
     measure::object(&context.metrics, &object, None, None);
     status::announce(context, &object, &before);
     Ok(requeue)

@@ -14,6 +14,7 @@ use crate::api::keys::finalizers;
 use crate::api::{TerraformCluster, TerraformClusterStatus, WorkspaceStatus};
 use crate::client::{Access, ApiError, merge_diff};
 use crate::names::{Kind, ObjectKey};
+use crate::operator::cache::Caches;
 
 /// A TerraformCluster under work.
 #[derive(Debug, Clone)]
@@ -192,6 +193,13 @@ impl Working {
             self.rebase(written);
         }
         Ok(())
+    }
+
+    /// Tells the cache what the object's newest version is, as far as this pass knows.
+    pub(super) fn note_writes(&self, caches: &Caches) {
+        if let Some(version) = &self.stored.metadata.resource_version {
+            caches.wrote(&self.key(), version);
+        }
     }
 
     fn keep_transition_times(&mut self) {

@@ -290,7 +290,9 @@ impl<'a> Pass<'a> {
             status::tell(self.context, &self.object, event);
         }
         status::summarise(&mut self.object, self.now);
-        self.object.save(&self.context.access).await?;
+        let saved = self.object.save(&self.context.access).await;
+        self.object.note_writes(&self.context.caches);
+        saved?;
         let inputs = self.rendered.or(self.records.rendered_bytes());
         measure::object(&self.context.metrics, &self.object, Some(history), inputs);
         if self.bookkept {
