@@ -265,10 +265,14 @@ fn to_do(report: &WhyReport, style: Style) -> Vec<String> {
         .filter(|action| action.required)
         .collect();
     if required.is_empty() {
-        lines.push(match report.verdict {
-            Verdict::Waiting => "Nothing to do. Waiting costs no attempt and no backoff.".into(),
-            _ => "Nothing to do.".to_owned(),
-        });
+        lines.push(
+            match report.verdict {
+                Verdict::Waiting => "Nothing to do. Waiting costs no attempt and no backoff.",
+                Verdict::NeedsAction | Verdict::DeletionHeld => "It goes on when a person acts.",
+                _ => "Nothing to do.",
+            }
+            .to_owned(),
+        );
     } else {
         lines.push("Do".into());
         lines.extend(required.iter().map(|action| item(action, style)));

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod held;
 mod jobs;
 mod waits;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::diagnose;
 use super::facts::{
-    ActiveJob, Election, Event, Facts, LastRun, NodeView, Object, PodView, RunError,
+    ActiveJob, Backup, Election, Event, Facts, LastRun, NodeView, Object, PodView, RunError,
 };
 use super::report::{Verdict, WhyReport};
 use crate::jobs::pod::PodFacts;
