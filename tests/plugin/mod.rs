@@ -2,6 +2,7 @@
 //! and against a real API server.
 
 mod api;
+mod connection;
 mod offline;
 mod packaging;
 mod program;
