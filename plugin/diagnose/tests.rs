@@ -4,6 +4,7 @@
 
 mod held;
 mod jobs;
+mod notes;
 mod waits;
 
 use jiff::Timestamp;

@@ -46,6 +46,7 @@ pub(crate) fn diagnose(facts: &Facts, metadata: Metadata) -> WhyReport {
         first.warnings.extend(checks::manager::warnings(facts));
         first.warnings.extend(checks::outcome::warnings(facts));
         first.warnings.extend(checks::job::warnings(facts));
+        first.warnings.extend(checks::notes::warnings(facts));
         first.warnings.extend(later);
     }
     report(facts, head, metadata)

@@ -16,6 +16,7 @@ fn text(report: &WhyReport) -> String {
     let style = Style {
         colour: Colour::Off,
         ascii: true,
+        width: None,
     };
     render::text(report, style)
 }
