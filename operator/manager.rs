@@ -192,7 +192,11 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     };
     tokio::select! {
         () = caches.synced() => {}
-        () = signals.stop() => return Ok(()),
+        () = signals.stop() => {
+            // No pass has run, so that another manager may lead at once (manager.md §8).
+            leadership.release_if_asked().await;
+            return Ok(());
+        }
         lost = leadership.lost() => return Err(ManagerError::LeadershipLost(lost)),
         ended = ended(&mut background) => return Err(ended),
     }

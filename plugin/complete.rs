@@ -323,7 +323,7 @@ impl Source {
             let found = tokio::time::timeout(BUDGET, self.ask(settings, kind.as_ref())).await;
             found.ok().and_then(Result::ok).unwrap_or_default()
         });
-        if self == Self::Objects && kind.is_none() {
+        if self == Self::Objects && kind.is_none() && !found.is_empty() {
             let kinds = ["cluster/", "job/", "lease/"];
             found.extend(kinds.map(|kind| (kind.to_owned(), String::new())));
         }

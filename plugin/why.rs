@@ -102,6 +102,7 @@ fn print(
         colour: session.settings.colour,
         ascii: session.settings.ascii,
         width: session.settings.width,
+        time: session.settings.time,
     };
     match format {
         Format::Table | Format::Wide => {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::lines::{Line, joined};
 use super::report::{Action, LeaseLink, Next, Node, PodLink, Verdict, WhyReport};
 use crate::names::Kind;
+use crate::plugin::args::TimeChoice;
 use crate::plugin::colour::{Colour, Tone, printable};
 use crate::plugin::report::{JobReport, Unknown};
 use crate::plugin::time;
@@ -18,6 +19,8 @@ pub(crate) struct Style {
     pub(crate) ascii: bool,
     /// Width of the terminal; none in a pipe, where nothing is broken.
     pub(crate) width: Option<usize>,
+    /// How times are printed.
+    pub(crate) time: TimeChoice,
 }
 
 /// The whole answer.
@@ -38,7 +41,10 @@ pub(crate) fn text(report: &WhyReport, style: Style) -> String {
     if !report.next.is_empty() {
         lines.push(Line::whole(""));
         lines.push(Line::whole("Next"));
-        let next = report.next.iter().map(|next| sentence(next, now));
+        let next = report
+            .next
+            .iter()
+            .map(|next| sentence(next, now, style.time));
         lines.extend(next.map(|text| Line::prose(format!(" - {}", printable(&text)), 3)));
     }
     lines.extend(to_do(report, style));
@@ -240,23 +246,29 @@ fn pod_line(pod: &PodLink, now: Timestamp) -> String {
 }
 
 /// A sentence with its bound: nothing is promised without one.
-fn sentence(next: &Next, now: Timestamp) -> String {
+fn sentence(next: &Next, now: Timestamp, choice: TimeChoice) -> String {
     let message = &next.message;
     match (next.earliest, next.expected, next.latest) {
         (Some(earliest), _, Some(latest)) if earliest == latest => {
             format!(
                 "{} ({}) {message}",
                 time::countdown(now, latest.0),
-                time::clock_time(latest.0)
+                time::clock_time(latest.0, choice)
             )
         }
         (_, Some(expected), _) => {
-            format!("expected by {}: {message}", time::clock_time(expected.0))
+            format!(
+                "expected by {}: {message}",
+                time::clock_time(expected.0, choice)
+            )
         }
         (_, _, Some(latest)) if next.certain => {
-            format!("at {} at the latest {message}", time::clock_time(latest.0))
+            format!(
+                "at {} at the latest {message}",
+                time::clock_time(latest.0, choice)
+            )
         }
-        (_, _, Some(latest)) => format!("by {} {message}", time::clock_time(latest.0)),
+        (_, _, Some(latest)) => format!("by {} {message}", time::clock_time(latest.0, choice)),
         _ => message.clone(),
     }
 }

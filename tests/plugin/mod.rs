@@ -3,6 +3,7 @@
 
 mod api;
 mod connection;
+mod naming;
 mod offline;
 mod packaging;
 mod program;

@@ -29,6 +29,13 @@ trap cleanup EXIT
 runtime=$(command -v terraform || true)
 [ -n "$runtime" ] || runtime=$("$here/build.sh")/tofu
 busybox=$(command -v busybox || true)
+# "Terraform v1.11.4" or "OpenTofu v1.12.6"
+read -r runtime_name runtime_version < <("$runtime" version)
+case $runtime_name in
+  Terraform) runtime_name=terraform ;;
+  OpenTofu) runtime_name=tofu ;;
+  *) fail "$runtime is neither Terraform nor OpenTofu" ;;
+esac
 [ -n "$busybox" ] || fail "busybox is not installed: run hack/dependencies.sh"
 
 # hash PATH...: of names below the paths, and contents.
@@ -73,7 +80,8 @@ build_base() {
   printf 'FROM scratch\nCOPY bin /bin\n' >"$work/Containerfile"
   build --tag localhost/shell --file "$work/Containerfile" "$work/shell"
   build --tag localhost/runtime --file "$work/Containerfile" "$work/runtime"
-  build --tag localhost/base --build-arg RUNTIME=localhost/runtime --build-arg SHELL=localhost/shell "$examples/base"
+  build --tag localhost/base --build-arg RUNTIME=localhost/runtime --build-arg SHELL=localhost/shell \
+    --build-arg RUNTIME_NAME="$runtime_name" --build-arg RUNTIME_VERSION="${runtime_version#v}" "$examples/base"
 }
 
 build_module() {

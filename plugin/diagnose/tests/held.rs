@@ -1,6 +1,7 @@
 //! What holds an object until a person acts: the state, a deletion, a move, an owner, bad health.
 
 use super::*;
+use crate::plugin::args::TimeChoice;
 use crate::plugin::colour::Colour;
 use crate::plugin::diagnose::render::{self, Style};
 use crate::plugin::diagnose::rows::ROWS;
@@ -17,6 +18,7 @@ fn text(report: &WhyReport) -> String {
         colour: Colour::Off,
         ascii: true,
         width: None,
+        time: TimeChoice::default(),
     };
     render::text(report, style)
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use captf::operator::election::LEASE;
 use futures::FutureExt as _;
 use http::Method;
+use k8s_openapi::api::coordination::v1::Lease;
 use rustix::process::Signal;
 use tokio::sync::Notify;
 
@@ -116,4 +118,46 @@ async fn what_a_second_signal_cut_off_is_finished_by_the_next_manager() {
             .ok_or_else(|| object.data["status"].to_string())
     })
     .await;
+}
+
+/// The holder of the election Lease after a stop before the first lists have come, and who held it before.
+async fn stopped_before_the_lists(arguments: &[&str]) -> (Option<String>, Option<String>) {
+    let bed = ControlPlane::shared().await;
+    let world = World::bare(bed).await;
+    let holder = async || {
+        let lease = world.typed::<Lease>().get_opt(LEASE).await.unwrap();
+        lease?.spec?.holder_identity
+    };
+    let proxy = Proxy::open(bed, |passage| {
+        let holds = passage.method == Method::GET && passage.touches("terraformclusters");
+        holds.then(|| std::future::pending().boxed())
+    })
+    .await;
+    let arguments = [&["--leader-elect"], arguments].concat();
+    let manager = Manager::through(proxy.kubeconfig(), &world.namespace, &arguments);
+    manager.logged("this manager leads").await;
+    let leader = holder().await;
+    manager.signal(Signal::TERM);
+    let status = manager.ended().await;
+    assert_eq!(status.code(), Some(0), "{}", manager.log());
+    assert!(
+        !manager.log().contains("starting workers"),
+        "{}",
+        manager.log()
+    );
+    (holder().await, leader)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b7_a_stop_before_the_first_lists_releases_the_election_when_asked() {
+    let (after, before) = stopped_before_the_lists(&["--leader-elect-release-on-exit"]).await;
+    assert_ne!(before.as_deref(), Some(""));
+    assert_eq!(after.as_deref(), Some(""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b7_a_stop_before_the_first_lists_leaves_the_election_by_default() {
+    let (after, before) = stopped_before_the_lists(&[]).await;
+    assert!(before.as_ref().is_some_and(|name| !name.is_empty()));
+    assert_eq!(after, before);
 }
