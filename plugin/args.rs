@@ -165,6 +165,8 @@ pub(crate) enum TimeChoice {
     Relative,
     /// As RFC 3339 in UTC
     Utc,
+    /// As RFC 3339 with the offset of this machine's time zone, or of TZ
+    Local,
 }
 
 /// A duration as Go writes it (`1m30s`), or a bare number of seconds; zero means no limit.

@@ -51,6 +51,21 @@ impl Colour {
     }
 }
 
+/// How many columns a text takes: our own colour sequences take none.
+pub(crate) fn visible_width(text: &str) -> usize {
+    let mut width = 0;
+    let mut in_sequence = false;
+    for letter in text.chars() {
+        match letter {
+            '\u{1b}' => in_sequence = true,
+            'm' if in_sequence => in_sequence = false,
+            _ if in_sequence => {}
+            _ => width += 1,
+        }
+    }
+    width
+}
+
 /// `text` with control characters escaped: names and messages come from the cluster, and
 /// must not be able to drive the terminal (cli.md §13).
 pub(crate) fn printable(text: &str) -> String {

@@ -13,8 +13,9 @@ use super::args::Limit;
 use super::error::Error;
 use super::evaluate::holder_operation;
 use super::exit::Exit;
+use super::object::{KindName, resource_of};
 use super::output;
-use super::read::wire::{LeaseItem, MetaItem};
+use super::read::wire::{JOB_NAME, LeaseItem, MetaItem};
 use super::read::{Form, PAGE, Query, Request, Resource, list};
 use super::session::Session;
 use super::settings::Settings;
@@ -124,7 +125,18 @@ impl<'a> Place<'a> {
                 _ => place.arg = place.positional(),
             }
         }
+        place.go_to_last_of_list();
         place
+    }
+
+    /// Of a list of values, only the last is being typed.
+    fn go_to_last_of_list(&mut self) {
+        let delimiter = self.arg.and_then(Arg::get_value_delimiter);
+        if let Some((before, last)) = delimiter.and_then(|mark| self.typed.rsplit_once(mark)) {
+            self.prefix.push_str(before);
+            self.prefix.push(',');
+            self.typed = last.to_owned();
+        }
     }
 
     fn subcommand(&self, word: &str) -> Option<&'a Command> {
@@ -211,7 +223,20 @@ impl<'a> Place<'a> {
         let Some(source) = self.arg.and_then(|arg| Source::of(self.command, arg)) else {
             return Vec::new();
         };
-        let mut found = source.candidates(words);
+        let kind = match (self.typed.split_once('/'), self.given.as_slice()) {
+            (Some((kind, _)), _) => Some(Typed {
+                kind: kind.parse().ok(),
+                prefix: format!("{kind}/"),
+            }),
+            (None, [kind]) if source == Source::Objects && kind.parse::<KindName>().is_ok() => {
+                Some(Typed {
+                    kind: kind.parse().ok(),
+                    prefix: String::new(),
+                })
+            }
+            _ => None,
+        };
+        let mut found = source.candidates(words, kind);
         found.retain(|(value, _)| !self.given.contains(&value.as_str()));
         found
     }
@@ -232,6 +257,25 @@ fn one_line(text: Option<&clap::builder::StyledStr>) -> String {
         .next()
         .unwrap_or_default()
         .to_owned()
+}
+
+/// A kind that is typed already: names are completed in its spelling.
+struct Typed {
+    /// The kind; none when it is no known one.
+    kind: Option<KindName>,
+    /// What stands before the name in the same word.
+    prefix: String,
+}
+
+/// What is listed for a kind, and the label that ours have.
+fn listed_for(kind: KindName) -> (Resource, &'static str) {
+    match kind {
+        KindName::Workload(kind) => (resource_of(kind), ""),
+        KindName::Cluster => (Resource::CLUSTERS, ""),
+        KindName::Job => (Resource::JOBS, key::OWNER_KIND),
+        KindName::Pod => (Resource::PODS, JOB_NAME),
+        KindName::Lease => (Resource::LEASES, key::LEASE),
+    }
 }
 
 /// Where the values of an argument come from.
@@ -259,7 +303,7 @@ impl Source {
     }
 
     /// Looks the candidates up within the budget; every failure is an empty list.
-    fn candidates(self, words: &[String]) -> Vec<Candidate> {
+    fn candidates(self, words: &[String], kind: Option<Typed>) -> Vec<Candidate> {
         let Ok(settings) = Settings::try_from(globals(words)) else {
             return Vec::new();
         };
@@ -275,13 +319,18 @@ impl Source {
         else {
             return Vec::new();
         };
-        runtime.block_on(async {
-            let found = tokio::time::timeout(BUDGET, self.ask(settings)).await;
+        let mut found = runtime.block_on(async {
+            let found = tokio::time::timeout(BUDGET, self.ask(settings, kind.as_ref())).await;
             found.ok().and_then(Result::ok).unwrap_or_default()
-        })
+        });
+        if self == Self::Objects && kind.is_none() && !found.is_empty() {
+            let kinds = ["cluster/", "job/", "lease/"];
+            found.extend(kinds.map(|kind| (kind.to_owned(), String::new())));
+        }
+        found
     }
 
-    async fn ask(self, settings: Settings) -> Result<Vec<Candidate>, Error> {
+    async fn ask(self, settings: Settings, kind: Option<&Typed>) -> Result<Vec<Candidate>, Error> {
         let session = Session::open(settings, false).await?;
         let namespace = session.scope.namespace();
         let page = Query {
@@ -315,8 +364,25 @@ impl Source {
                     .collect())
             }
             Self::Objects => {
-                let resource = Resource::TERRAFORM_CLUSTERS;
+                let (resource, prefix, label) = match kind {
+                    Some(Typed { kind: None, .. }) => return Ok(Vec::new()),
+                    Some(Typed {
+                        kind: Some(kind),
+                        prefix,
+                    }) => {
+                        let (resource, label) = listed_for(*kind);
+                        (resource, prefix.clone(), label)
+                    }
+                    None => {
+                        let resource = Resource::TERRAFORM_CLUSTERS;
+                        (resource, format!("{}/", resource.singular), "")
+                    }
+                };
                 let request = Request::list(resource, namespace);
+                let page = Query {
+                    labels: label.to_owned(),
+                    ..page
+                };
                 let all: Vec<MetaItem> = list(
                     &Arc::clone(&session.server),
                     &request,
@@ -326,12 +392,7 @@ impl Source {
                 .await?;
                 Ok(all
                     .into_iter()
-                    .map(|item| {
-                        (
-                            format!("{}/{}", resource.singular, item.metadata.name),
-                            String::new(),
-                        )
-                    })
+                    .map(|item| (format!("{prefix}{}", item.metadata.name), String::new()))
                     .collect())
             }
         }
@@ -389,6 +450,13 @@ mod tests {
                         Arg::new("sort")
                             .long("sort-by")
                             .value_parser(["name", "age"]),
+                    )
+                    .arg(
+                        Arg::new("state")
+                            .long("state")
+                            .action(ArgAction::Append)
+                            .value_delimiter(',')
+                            .value_parser(["Held", "Free"]),
                     ),
             )
             .subcommand(Command::new("why").about("Explain"))
@@ -419,13 +487,23 @@ mod tests {
 
     #[test]
     fn a_dash_offers_own_and_global_flags() {
-        assert_eq!(values(&["leases", "--"]), ["--namespace", "--sort-by"]);
+        assert_eq!(
+            values(&["leases", "--"]),
+            ["--namespace", "--sort-by", "--state"]
+        );
     }
 
     #[test]
     fn a_flag_offers_its_values_in_both_spellings() {
         assert_eq!(values(&["ls", "--sort-by", "a"]), ["age"]);
         assert_eq!(values(&["ls", "--sort-by=a"]), ["--sort-by=age"]);
+    }
+
+    #[test]
+    fn the_last_value_of_a_list_is_completed() {
+        assert_eq!(values(&["ls", "--state", "H"]), ["Held"]);
+        assert_eq!(values(&["ls", "--state", "Held,F"]), ["Held,Free"]);
+        assert_eq!(values(&["ls", "--state=Held,F"]), ["--state=Held,Free"]);
     }
 
     #[test]

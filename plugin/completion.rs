@@ -1,17 +1,34 @@
 //! `kubectl captf completion SHELL`: scripts that forward to the completion engine (cli.md §17).
 
-use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
 
-use super::error::Error;
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::error::{Error, last_cause};
 use super::exit::Exit;
 use super::output;
 
 /// Arguments of `completion`.
 #[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct CompletionArgs {
     /// The shell; kubectl prints the hook that kubectl itself calls (kubectl_complete-captf)
-    #[arg(value_enum, value_name = "SHELL")]
-    shell: Shell,
+    #[arg(value_enum, value_name = "SHELL", required = true)]
+    shell: Option<Shell>,
+
+    #[command(subcommand)]
+    install: Option<Install>,
+}
+
+/// The way to complete "kubectl captf".
+#[derive(Subcommand, Clone, Debug)]
+enum Install {
+    /// Install kubectl_complete-captf, which kubectl calls to complete "kubectl captf"
+    Install {
+        /// Folder on PATH; otherwise the program's own, or the first of PATH that can be written to
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
 }
 
 /// A shell with a script.
@@ -41,15 +58,81 @@ impl Shell {
     }
 }
 
-/// Prints the script.
+/// Prints the script, or installs the hook.
 ///
 /// # Errors
 ///
-/// Output that cannot be written.
+/// Output that cannot be written, and no folder for the hook.
 pub(crate) fn run(args: &CompletionArgs) -> Result<Exit, Error> {
-    output::print(args.shell.script())?;
+    let text = match (&args.install, args.shell) {
+        (Some(Install::Install { dir }), _) => {
+            format!("{}\n", install(dir.as_deref())?.display())
+        }
+        (None, Some(shell)) => shell.script().to_owned(),
+        (None, None) => String::new(),
+    };
+    output::print(&text)?;
     Ok(Exit::Done)
 }
+
+/// Writes the hook into the folder asked for, else beside the program, else into the first folder of
+/// `PATH` that can be written to (cli.md §17). Answers with its path.
+fn install(dir: Option<&Path>) -> Result<PathBuf, Error> {
+    let folders: Vec<PathBuf> = match dir {
+        Some(dir) => vec![dir.to_owned()],
+        None => {
+            let program = std::env::current_exe().ok();
+            let own = program.and_then(|program| program.parent().map(Path::to_owned));
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            own.into_iter()
+                .chain(std::env::split_paths(&path).filter(|folder| folder.is_absolute()))
+                .collect()
+        }
+    };
+    let mut why = String::from("no folder is on PATH");
+    for folder in folders {
+        let (name, text) = HOOK;
+        let path = folder.join(name);
+        match write_executable(&path, text) {
+            Ok(()) => return Ok(path),
+            Err(error) => why = format!("{}: {}", path.display(), last_cause(&error)),
+        }
+    }
+    Err(Error::NoPlace { why })
+}
+
+/// Puts the whole file there at once, so that kubectl never runs half of one.
+fn write_executable(path: &Path, text: &str) -> std::io::Result<()> {
+    let draft = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = std::fs::write(&draft, text)
+        .and_then(|()| make_executable(&draft))
+        .and_then(|()| std::fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    written
+}
+
+#[cfg(unix)]
+fn make_executable(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn make_executable(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// The hook's file name and text.
+const HOOK: (&str, &str) = if cfg!(windows) {
+    (
+        "kubectl_complete-captf.bat",
+        "@kubectl-captf __complete -- %*\r\n",
+    )
+} else {
+    ("kubectl_complete-captf", KUBECTL)
+};
 
 const BASH: &str = r#"# Bash completion of kubectl-captf. Load it with:
 #   source <(kubectl-captf completion bash)

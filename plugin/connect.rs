@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
+use crate::client::proxy_of_environment;
+
 use super::error::{Error, clause, last_cause};
 use super::settings::{Connection, Impersonate};
 
@@ -39,6 +41,9 @@ pub(crate) async fn resolve(flags: &Connection) -> Result<Target, Error> {
         },
     };
     if let Some(server) = &flags.server {
+        if target.context.is_none() {
+            target.config.proxy_url = proxy_of_environment(|name| std::env::var(name).ok());
+        }
         target.config.cluster_url = server.parse().map_err(|error| Error::Configuration {
             why: format!("--server \"{server}\" is no URL: {error}"),
         })?;

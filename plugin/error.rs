@@ -61,11 +61,24 @@ pub(crate) enum Error {
         why: String,
     },
 
+    /// The kubeconfig's credential plugin cannot be started.
+    #[error("credential plugin \"{command}\" {why}")]
+    CredentialPlugin {
+        /// The command.
+        command: String,
+        /// What happened.
+        why: String,
+        /// What the kubeconfig says about getting it.
+        install: Option<String>,
+    },
+
     /// No connection.
-    #[error("cannot reach {server}{}: {why}", in_context(.context.as_deref()))]
+    #[error("cannot reach {server}{}{}: {why}", in_context(.context.as_deref()), via(.proxy.as_deref()))]
     Unreachable {
         /// URL of the API server.
         server: String,
+        /// The proxy in between, and where its name comes from.
+        proxy: Option<String>,
         /// The context it comes from.
         context: Option<String>,
         /// The last cause.
@@ -163,6 +176,17 @@ pub(crate) enum Error {
     #[error("cannot print the report: {0}")]
     Encode(String),
 
+    /// The completion hook finds no place.
+    #[error("cannot install the completion hook: {why}")]
+    NoPlace {
+        /// The last folder that was tried, and what is wrong with it.
+        why: String,
+    },
+
+    /// A panic: a fault of this program.
+    #[error("internal error")]
+    Panicked,
+
     /// No runtime, no clock: nothing that the user did.
     #[error("internal error: {0}")]
     Internal(String),
@@ -178,6 +202,11 @@ impl Error {
         }
     }
 
+    /// Whether it is about the object that was named, and others may still be answered for.
+    pub(crate) fn is_of_one_object(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::NotOurs { .. })
+    }
+
     /// One command or action that may help.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
@@ -189,6 +218,16 @@ impl Error {
             Self::ContextNotFound { known, .. } | Self::NoContext { known } => {
                 Some(known_contexts(known))
             }
+            Self::CredentialPlugin { install, .. } => install
+                .as_deref()
+                .map(clause)
+                .or_else(|| Some("does its command line work in this terminal?".into())),
+            Self::NoPlace { .. } => {
+                Some("kubectl captf completion install --dir FOLDER, which must be on PATH".into())
+            }
+            Self::Panicked => Some(
+                "this is a fault of the program: report the command and what \"kubectl captf version\" prints".into(),
+            ),
             Self::Untrusted { .. } => Some("--certificate-authority FILE".into()),
             Self::Unreachable { .. } => {
                 Some("is the cluster running, and is this the right --context?".into())
@@ -254,6 +293,12 @@ pub(crate) fn clause(text: &str) -> String {
 fn in_context(context: Option<&str>) -> String {
     context
         .map(|name| format!(" (context {name})"))
+        .unwrap_or_default()
+}
+
+fn via(proxy: Option<&str>) -> String {
+    proxy
+        .map(|proxy| format!(" via proxy {proxy}"))
         .unwrap_or_default()
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum KindName {
     Cluster,
     /// A run Job: stands for the object in its owner labels.
     Job,
+    /// A pod of a run Job: stands for the object of that Job.
+    Pod,
     /// A lease: stands for the object in its owner labels.
     Lease,
 }
@@ -26,6 +28,7 @@ impl KindName {
             Self::Workload(kind) => resource_of(kind).singular,
             Self::Cluster => "cluster",
             Self::Job => "job",
+            Self::Pod => "pod",
             Self::Lease => "lease",
         }
     }
@@ -41,7 +44,7 @@ pub(crate) const fn resource_of(kind: Kind) -> Resource {
 }
 
 /// Every spelling of a kind; a group may follow after a dot.
-const SPELLINGS: [(KindName, &[&str]); 6] = [
+const SPELLINGS: [(KindName, &[&str]); 7] = [
     (
         KindName::Workload(Kind::TerraformCluster),
         &["tfc", "terraformcluster", "terraformclusters"],
@@ -56,6 +59,7 @@ const SPELLINGS: [(KindName, &[&str]); 6] = [
     ),
     (KindName::Cluster, &["cluster", "clusters"]),
     (KindName::Job, &["job", "jobs"]),
+    (KindName::Pod, &["pod", "pods"]),
     (KindName::Lease, &["lease", "leases"]),
 ];
 
@@ -84,6 +88,7 @@ fn group_fits(kind: KindName, group: &str) -> bool {
         KindName::Workload(kind) => resource_of(kind).group,
         KindName::Cluster => Resource::CLUSTERS.group,
         KindName::Job => Resource::JOBS.group,
+        KindName::Pod => return false,
         KindName::Lease => Resource::LEASES.group,
     };
     // `kind.version.group` is a form that kubectl takes as well.
@@ -93,7 +98,7 @@ fn group_fits(kind: KindName, group: &str) -> bool {
 fn unknown_kind(text: &str) -> String {
     format!(
         "\"{text}\" is no kind that can be explained; known are terraformcluster (tfc), \
-         terraformmachine (tfm), terraformmachinepool (tfmp), cluster, job and lease"
+         terraformmachine (tfm), terraformmachinepool (tfmp), cluster, job, pod and lease"
     )
 }
 
@@ -154,6 +159,7 @@ mod tests {
     )]
     #[case("cluster.cluster.x-k8s.io", KindName::Cluster)]
     #[case("jobs.batch", KindName::Job)]
+    #[case("pod", KindName::Pod)]
     fn kinds_are_found_by_every_usual_spelling(#[case] text: &str, #[case] expected: KindName) {
         assert_eq!(text.parse::<KindName>().unwrap(), expected);
     }

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(super) time: TimeChoice,
     /// Whether trees keep to ASCII.
     pub(super) ascii: bool,
+    /// Width of the terminal; none when standard output is none.
+    pub(super) width: Option<usize>,
     /// `-v`.
     pub(super) verbosity: u8,
     /// Whether a partial answer fails the command.
@@ -85,6 +87,8 @@ impl TryFrom<GlobalArgs> for Settings {
             colour,
             time: args.time,
             ascii: args.ascii || !utf8_locale(),
+            width: terminal_size::terminal_size_of(std::io::stdout())
+                .map(|(width, _)| usize::from(width.0)),
             verbosity: args.verbosity,
             warnings_as_errors: args.warnings_as_errors,
             connection: Connection {

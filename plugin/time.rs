@@ -1,6 +1,9 @@
 //! Times as text: Kubernetes' own short form for ages and countdowns, RFC 3339 otherwise (cli.md §12).
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+
+use super::args::TimeChoice;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -57,14 +60,24 @@ pub(crate) fn countdown(now: Timestamp, then: Timestamp) -> String {
     }
 }
 
-/// RFC 3339 in UTC, whole seconds.
-pub(crate) fn absolute(time: Timestamp) -> String {
-    format!("{:.0}", whole(time))
+/// RFC 3339, whole seconds: with the offset of the local time zone where that is asked for, else in
+/// UTC.
+pub(crate) fn absolute(time: Timestamp, choice: TimeChoice) -> String {
+    match choice {
+        TimeChoice::Local => in_zone(time, &TimeZone::system()),
+        TimeChoice::Relative | TimeChoice::Utc => format!("{:.0}", whole(time)),
+    }
+}
+
+/// With a numeric offset: `2026-11-30T17:00:00+01:00`.
+fn in_zone(time: Timestamp, zone: &TimeZone) -> String {
+    let offset = zone.to_offset(time);
+    format!("{:.0}", whole(time).display_with_offset(offset))
 }
 
 /// The time of day, for sentences that have said the countdown already: `16:48:00Z`.
-pub(crate) fn clock_time(time: Timestamp) -> String {
-    let text = absolute(time);
+pub(crate) fn clock_time(time: Timestamp, choice: TimeChoice) -> String {
+    let text = absolute(time, choice);
     text.split_once('T')
         .map_or_else(|| text.clone(), |(_, clock)| clock.to_owned())
 }
@@ -99,7 +112,7 @@ fn floor(length: SignedDuration) -> i64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::{absolute, age, clock_time, countdown, plus, short};
+    use super::{TimeChoice, TimeZone, absolute, age, clock_time, countdown, in_zone, plus, short};
     use jiff::Timestamp;
     use rstest::rstest;
 
@@ -148,7 +161,17 @@ mod tests {
     #[test]
     fn absolute_times_are_utc_whole_seconds() {
         let time: Timestamp = "2026-11-30T15:59:48.987Z".parse().unwrap();
-        assert_eq!(absolute(time), "2026-11-30T15:59:48Z");
-        assert_eq!(clock_time(time), "15:59:48Z");
+        for choice in [TimeChoice::Utc, TimeChoice::Relative] {
+            assert_eq!(absolute(time, choice), "2026-11-30T15:59:48Z");
+            assert_eq!(clock_time(time, choice), "15:59:48Z");
+        }
+    }
+
+    #[test]
+    fn local_times_have_a_numeric_offset() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        assert_eq!(in_zone(noon(), &zone), "2026-11-30T17:00:00+01:00");
+        let summer: Timestamp = "2026-07-01T12:00:00.9Z".parse().unwrap();
+        assert_eq!(in_zone(summer, &zone), "2026-07-01T14:00:00+02:00");
     }
 }

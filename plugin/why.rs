@@ -14,7 +14,7 @@ use super::error::Error;
 use super::exit::Exit;
 use super::object::{KindName, Reference, resource_of};
 use super::output::{self, Format};
-use super::read::wire::{Meta, MetaItem};
+use super::read::wire::{JOB_NAME, Meta, MetaItem};
 use super::read::{ApiServer, Form, Query, Request, Resource, list};
 use super::report::Unknown;
 use super::session::{Scope, Session};
@@ -50,30 +50,59 @@ pub(crate) async fn run(args: &WhyArgs, settings: Settings) -> Result<Exit, Erro
         return Err(Error::Internal("why looks in one namespace".into()));
     };
     let mut names = Vec::new();
+    // What is wrong with one object says nothing about the others (cli.md §4).
+    let mut refused = Vec::new();
     for object in &wanted {
-        let name = resolve(&session.server, &namespace, object).await?;
-        if !names.contains(&name) {
-            names.push(name);
+        match resolve(&session.server, &namespace, object).await {
+            Ok(name) if names.contains(&name) => {}
+            Ok(name) => names.push(name),
+            Err(error) if error.is_of_one_object() => refused.push(error),
+            Err(error) => return Err(error),
         }
     }
     let mut reports = Vec::new();
     let mut unknowns = Vec::new();
     for name in &names {
-        let (report, missing) = explain(&session, &namespace, name).await?;
-        reports.push(report);
-        unknowns.extend(missing);
+        match explain(&session, &namespace, name).await {
+            Ok((report, missing)) => {
+                reports.push(report);
+                unknowns.extend(missing);
+            }
+            Err(error) if error.is_of_one_object() => refused.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    if reports.is_empty()
+        && refused.len() == 1
+        && let Some(error) = refused.pop()
+    {
+        return Err(error);
     }
     let exit = args.exit(&reports, &unknowns);
-    output::print(&print(reports, args.output.output, &session)?)?;
+    if !reports.is_empty() {
+        let alone = names.len() == 1 && refused.is_empty();
+        output::print(&print(reports, args.output.output, alone, &session)?)?;
+    }
+    let exit = refused.iter().fold(exit, |exit, error| {
+        output::complain(error);
+        exit.max(error.exit())
+    });
     session.finish(&unknowns)?;
     Ok(exit)
 }
 
-/// Prints the reports in the format asked for.
-fn print(mut reports: Vec<WhyReport>, format: Format, session: &Session) -> Result<String, Error> {
+/// Prints the reports in the format asked for; `alone`: one object was asked for, so there is no list.
+fn print(
+    mut reports: Vec<WhyReport>,
+    format: Format,
+    alone: bool,
+    session: &Session,
+) -> Result<String, Error> {
     let style = Style {
         colour: session.settings.colour,
         ascii: session.settings.ascii,
+        width: session.settings.width,
+        time: session.settings.time,
     };
     match format {
         Format::Table | Format::Wide => {
@@ -85,12 +114,8 @@ fn print(mut reports: Vec<WhyReport>, format: Format, session: &Session) -> Resu
         }
         Format::Name => Ok(reports.iter().map(render::name).collect()),
         Format::Json | Format::Yaml => {
-            let alone = if reports.len() == 1 {
-                reports.pop()
-            } else {
-                None
-            };
-            match (alone, format) {
+            let only = if alone { reports.pop() } else { None };
+            match (only, format) {
                 (Some(report), Format::Json) => output::json(&report),
                 (Some(report), _) => output::yaml(&report),
                 (None, Format::Json) => output::json(&WhyReportList::new(reports)),
@@ -184,6 +209,7 @@ async fn resolve(
             )),
             KindName::Cluster => of_cluster(server, namespace, &reference.name).await,
             KindName::Lease => of_owner(server, namespace, Resource::LEASES, &reference.name).await,
+            KindName::Pod => of_pod(server, namespace, &reference.name).await,
             KindName::Job => of_owner(server, namespace, Resource::JOBS, &reference.name).await,
         },
     }
@@ -256,6 +282,25 @@ async fn of_owner(
         });
     }
     named_by_label(server, namespace, owner).await
+}
+
+/// The TerraformCluster whose Job made this pod.
+async fn of_pod(server: &Arc<ApiServer>, namespace: &str, name: &str) -> Result<String, Error> {
+    let pod: Option<MetaItem> = server.get(Resource::PODS, Some(namespace), name).await?;
+    let Some(pod) = pod else {
+        return Err(Error::NotFound {
+            kind: "pod".into(),
+            name: name.to_owned(),
+            namespace: Some(namespace.to_owned()),
+            hint: Some(format!("kubectl get pods -n {namespace}")),
+        });
+    };
+    match pod.metadata.label(JOB_NAME) {
+        "" => Err(Error::NotOurs {
+            message: format!("pod {name} belongs to no Job"),
+        }),
+        job => of_owner(server, namespace, Resource::JOBS, job).await,
+    }
 }
 
 /// The object with this label value: the name itself, or the long name that it is the hash of.

@@ -5,11 +5,12 @@
 //! settings, before anything runs.
 
 use std::ffi::OsString;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::operator;
 use crate::operator::settings::{ManagerArgs, dashed_flag_names};
@@ -32,7 +33,6 @@ const AFTER_HELP: &str = "Global flags such as --context and --namespace: kubect
     version,
     about = "Explains what CAPTF does: leases, waits and what happens next",
     after_help = AFTER_HELP,
-    disable_help_subcommand = true,
     subcommand_value_name = "COMMAND",
     subcommand_help_heading = "Commands"
 )]
@@ -74,7 +74,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   source <(kubectl captf completion bash)
-  kubectl captf completion fish > ~/.config/fish/completions/kubectl-captf.fish")]
+  kubectl captf completion fish > ~/.config/fish/completions/kubectl-captf.fish
+  kubectl captf completion install")]
     Completion(CompletionArgs),
 
     /// List the global flags
@@ -140,6 +141,12 @@ impl Entry {
             }
             (_, "manager") => Self::Manager(args.into_iter().skip(1).collect()),
             (_, "runner") => Self::Runner(args.into_iter().skip(1).collect()),
+            (_, "help") if args.get(1).is_some_and(|arg| arg == "manager") => {
+                Self::Manager(vec!["--help".into()])
+            }
+            (_, "help") if args.get(1).is_some_and(|arg| arg == "runner") => {
+                Self::Runner(vec!["--help".into()])
+            }
             _ => Self::Plugin {
                 program: if name.starts_with("kubectl-") {
                     "kubectl captf".to_owned()
@@ -173,13 +180,48 @@ pub fn main() -> ExitCode {
         Entry::Manager(args) => manager(args),
         Entry::Runner(args) => runner::main(RunnerArgs::new(args)),
         Entry::Complete(words) => finish(plugin::complete(&completion_tree(), &words)),
-        Entry::Plugin { program, args } => finish(plugin_command(&program, args)),
+        Entry::Plugin { program, args } => finish(guarded(|| plugin_command(&program, args))),
     }
+}
+
+/// The plugin's commands.
+fn tree() -> clap::Command {
+    Cli::command().mut_subcommands(with_boolean_values)
+}
+
+/// Lets every boolean flag take `--flag` and `--flag=true|false` (cli.md §3).
+fn with_boolean_values(command: clap::Command) -> clap::Command {
+    command
+        .mut_subcommands(with_boolean_values)
+        .mut_args(|arg| match arg.get_action() {
+            ArgAction::SetTrue => arg
+                .action(ArgAction::Set)
+                .num_args(0..=1)
+                .require_equals(true)
+                .value_name("true|false")
+                .default_value("false")
+                .default_missing_value("true")
+                .hide_default_value(true)
+                .hide_possible_values(true),
+            _ => arg,
+        })
 }
 
 /// The tree that completion walks: the manager's flags stand where they are typed.
 fn completion_tree() -> clap::Command {
-    Cli::command().mut_subcommand("manager", ManagerArgs::augment_args)
+    tree().mut_subcommand("manager", ManagerArgs::augment_args)
+}
+
+/// Runs a plugin command; a panic is an error of one line like any other (cli.md §11).
+fn guarded(command: impl FnOnce() -> Result<Exit, Error>) -> Result<Exit, Error> {
+    std::panic::set_hook(Box::new(|panic| {
+        if let Some(place) = panic.location() {
+            tracing::error!(%place, "panic");
+        }
+    }));
+    let done = std::panic::catch_unwind(AssertUnwindSafe(command));
+    drop(std::panic::take_hook());
+    done.unwrap_or(Err(Error::Panicked))
 }
 
 /// The operator. Its flags are spelled with `-` or `_`, and `--version` means more than clap's.
@@ -209,8 +251,8 @@ fn finish(result: Result<Exit, Error>) -> ExitCode {
 }
 
 fn plugin_command(program: &str, args: Vec<OsString>) -> Result<Exit, Error> {
-    let mut tree = Cli::command().bin_name(program.to_owned());
-    if args.is_empty() {
+    let mut tree = tree().bin_name(program.to_owned());
+    if args.is_empty() || args == ["help"] {
         plugin::print(&tree.render_help().to_string())?;
         return Ok(Exit::Done);
     }
@@ -287,8 +329,8 @@ fn usage_error(program: &str, error: &clap::Error) -> Error {
         _ => None,
     };
     let canonical = |word: String| {
-        let tree = Cli::command();
-        tree.find_subcommand(&word)
+        tree()
+            .find_subcommand(&word)
             .map_or(word, |command| command.get_name().to_owned())
     };
     let help = format!("{program} --help");
@@ -349,11 +391,48 @@ fn usage_error(program: &str, error: &clap::Error) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::{Cli, CommandFactory, Entry, OsString, usage_error};
+    use super::{Cli, Entry, Exit, FromArgMatches as _, OsString, guarded, tree, usage_error};
 
     #[test]
     fn the_command_tree_is_consistent() {
-        Cli::command().debug_assert();
+        tree().debug_assert();
+    }
+
+    #[test]
+    fn a_boolean_flag_takes_a_value_after_an_equals_sign() {
+        let asked = |args: &[&str]| {
+            let argv = std::iter::once("kubectl captf").chain(args.iter().copied());
+            let matches = tree().try_get_matches_from(argv).unwrap();
+            format!("{:?}", Cli::from_arg_matches(&matches).unwrap().command)
+        };
+        for (command, flag) in [
+            ("leases", "free"),
+            ("leases", "stale"),
+            ("leases", "waiters"),
+            ("leases", "all-namespaces"),
+            ("leases", "no-headers"),
+            ("leases", "ignore-not-found"),
+            ("why", "exit-code"),
+        ] {
+            let field = flag.replace('-', "_");
+            let given = |text: &str| asked(&[command, &format!("--{flag}{text}"), "demo"]);
+            assert!(given("").contains(&format!("{field}: true")), "{flag}");
+            assert!(given("=true").contains(&format!("{field}: true")), "{flag}");
+            assert!(
+                given("=false").contains(&format!("{field}: false")),
+                "{flag}"
+            );
+        }
+        assert!(asked(&["leases", "-Ao", "json"]).contains("all_namespaces: true"));
+        assert!(asked(&["leases"]).contains("all_namespaces: false"));
+    }
+
+    #[test]
+    fn a_panic_is_one_line_and_a_failure() {
+        let error = guarded(|| panic!("a secret detail")).unwrap_err();
+        assert_eq!(error.to_string(), "internal error");
+        assert_eq!(error.exit(), Exit::Failed);
+        assert!(error.hint().unwrap().contains("report"));
     }
 
     fn entry(argv: &[&str]) -> Entry {
@@ -405,7 +484,7 @@ mod tests {
 
     fn refused(args: &[&str]) -> String {
         let argv = std::iter::once("kubectl captf").chain(args.iter().copied());
-        let error = Cli::command().try_get_matches_from(argv).unwrap_err();
+        let error = tree().try_get_matches_from(argv).unwrap_err();
         let error = usage_error("kubectl captf", &error);
         format!("{error} | {}", error.hint().unwrap_or_default())
     }

@@ -68,6 +68,9 @@ pub(crate) struct Spec {
     pub(crate) identity_ref: Option<IdentityRef>,
     /// Job policy.
     pub(crate) jobs: Policy,
+    /// What becomes of the infrastructure when the object is deleted; `Destroy` unless it says
+    /// `Retain`.
+    pub(crate) deletion_policy: Option<String>,
 }
 
 /// Which credentials the object uses.
@@ -215,6 +218,13 @@ impl Facts {
             namespace, name, ..
         } = &self.object.metadata;
         ObjectKey::new(Kind::TerraformCluster, namespace.as_str(), name.as_str())
+    }
+
+    /// Whether the object is being deleted and its infrastructure stays: then only a pause, a running
+    /// Job and dependents hold it (deletion.md §6).
+    pub(crate) fn is_retaining(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+            && self.object.spec.deletion_policy.as_deref() == Some("Retain")
     }
 
     /// A condition by its type.

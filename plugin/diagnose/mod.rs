@@ -7,6 +7,7 @@
 mod checks;
 pub(crate) mod facts;
 pub(crate) mod gather;
+mod lines;
 pub(crate) mod render;
 pub(crate) mod report;
 mod rows;

@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 
+use super::lines::{Line, joined};
 use super::report::{Action, LeaseLink, Next, Node, PodLink, Verdict, WhyReport};
 use crate::names::Kind;
+use crate::plugin::args::TimeChoice;
 use crate::plugin::colour::{Colour, Tone, printable};
 use crate::plugin::report::{JobReport, Unknown};
 use crate::plugin::time;
@@ -15,34 +17,38 @@ pub(crate) struct Style {
     pub(crate) colour: Colour,
     /// ASCII tree lines only.
     pub(crate) ascii: bool,
+    /// Width of the terminal; none in a pipe, where nothing is broken.
+    pub(crate) width: Option<usize>,
+    /// How times are printed.
+    pub(crate) time: TimeChoice,
 }
 
 /// The whole answer.
 pub(crate) fn text(report: &WhyReport, style: Style) -> String {
     let now = report.metadata.server_time.0;
-    let mut lines = vec![headline(report, style, now)];
+    let mut lines = vec![Line::prose(headline(report, style, now), 2)];
     if !is_plain(report) {
-        lines.push(String::new());
-        lines.push("Chain".into());
+        lines.push(Line::whole(""));
+        lines.push(Line::whole("Chain"));
         for node in &report.chain {
             lines.extend(link(report, node, style, now));
         }
     }
     if report.verdict == Verdict::Unknown {
-        lines.extend(report.metadata.unknowns.iter().map(missing));
+        let unknowns = report.metadata.unknowns.iter().map(missing);
+        lines.extend(unknowns.map(|text| Line::prose(text, 2)));
     }
     if !report.next.is_empty() {
-        lines.push(String::new());
-        lines.push("Next".into());
-        lines.extend(
-            report
-                .next
-                .iter()
-                .map(|next| format!(" - {}", printable(&sentence(next, now)))),
-        );
+        lines.push(Line::whole(""));
+        lines.push(Line::whole("Next"));
+        let next = report
+            .next
+            .iter()
+            .map(|next| sentence(next, now, style.time));
+        lines.extend(next.map(|text| Line::prose(format!(" - {}", printable(&text)), 3)));
     }
     lines.extend(to_do(report, style));
-    lines.join("\n") + "\n"
+    joined(lines, style.width)
 }
 
 /// A read that would have answered: `missing: get jobs in namespace team-b`.
@@ -102,7 +108,7 @@ fn tone(verdict: Verdict) -> Tone {
 }
 
 /// One link with its facts below it.
-fn link(report: &WhyReport, node: &Node, style: Style, now: Timestamp) -> Vec<String> {
+fn link(report: &WhyReport, node: &Node, style: Style, now: Timestamp) -> Vec<Line> {
     let depth = depth(report, node);
     let branch = match (depth, style.ascii) {
         (0, _) => String::new(),
@@ -116,19 +122,23 @@ fn link(report: &WhyReport, node: &Node, style: Style, now: Timestamp) -> Vec<St
         String::new()
     };
     let number = node.node + 1;
-    let mut lines = vec![format!(
+    let head = format!(
         "{number:>2} {branch}{}  {}{mark}",
         printable(&node.object.short()),
         printable(&node.message)
-    )];
-    let indent = " ".repeat(5 + 3 * depth);
+    );
+    let column = 5 + 3 * depth;
+    let mut lines = vec![Line::prose(head, column)];
+    let indent = " ".repeat(column);
+    // The facts stand in a column of their own, after a word of nine letters and two blanks.
+    let fact = |text: String| Line::prose(text, column + 11);
     for (word, text) in facts(report, node, now) {
         let line = format!("{indent}{word:<9}  {}", printable(&text));
-        lines.push(style.colour.paint(&line, Tone::Dim));
+        lines.push(fact(style.colour.paint(&line, Tone::Dim)));
     }
     for warning in &node.warnings {
         let line = format!("{indent}{:<9}  {}", "warning", printable(&warning.message));
-        lines.push(style.colour.paint(&line, Tone::Wait));
+        lines.push(fact(style.colour.paint(&line, Tone::Wait)));
     }
     lines
 }
@@ -236,41 +246,48 @@ fn pod_line(pod: &PodLink, now: Timestamp) -> String {
 }
 
 /// A sentence with its bound: nothing is promised without one.
-fn sentence(next: &Next, now: Timestamp) -> String {
+fn sentence(next: &Next, now: Timestamp, choice: TimeChoice) -> String {
     let message = &next.message;
     match (next.earliest, next.expected, next.latest) {
         (Some(earliest), _, Some(latest)) if earliest == latest => {
             format!(
                 "{} ({}) {message}",
                 time::countdown(now, latest.0),
-                time::clock_time(latest.0)
+                time::clock_time(latest.0, choice)
             )
         }
         (_, Some(expected), _) => {
-            format!("expected by {}: {message}", time::clock_time(expected.0))
+            format!(
+                "expected by {}: {message}",
+                time::clock_time(expected.0, choice)
+            )
         }
         (_, _, Some(latest)) if next.certain => {
-            format!("at {} at the latest {message}", time::clock_time(latest.0))
+            format!(
+                "at {} at the latest {message}",
+                time::clock_time(latest.0, choice)
+            )
         }
-        (_, _, Some(latest)) => format!("by {} {message}", time::clock_time(latest.0)),
+        (_, _, Some(latest)) => format!("by {} {message}", time::clock_time(latest.0, choice)),
         _ => message.clone(),
     }
 }
 
-fn to_do(report: &WhyReport, style: Style) -> Vec<String> {
-    let mut lines = vec![String::new()];
+fn to_do(report: &WhyReport, style: Style) -> Vec<Line> {
+    let mut lines = vec![Line::whole("")];
     let required: Vec<&Action> = report
         .actions
         .iter()
         .filter(|action| action.required)
         .collect();
     if required.is_empty() {
-        lines.push(match report.verdict {
-            Verdict::Waiting => "Nothing to do. Waiting costs no attempt and no backoff.".into(),
-            _ => "Nothing to do.".to_owned(),
-        });
+        lines.push(Line::whole(match report.verdict {
+            Verdict::Waiting => "Nothing to do. Waiting costs no attempt and no backoff.",
+            Verdict::NeedsAction | Verdict::DeletionHeld => "It goes on when a person acts.",
+            _ => "Nothing to do.",
+        }));
     } else {
-        lines.push("Do".into());
+        lines.push(Line::whole("Do"));
         lines.extend(required.iter().map(|action| item(action, style)));
     }
     let optional: Vec<&Action> = report
@@ -279,16 +296,17 @@ fn to_do(report: &WhyReport, style: Style) -> Vec<String> {
         .filter(|action| !action.required)
         .collect();
     if !optional.is_empty() {
-        lines.push("May help".into());
+        lines.push(Line::whole("May help"));
         lines.extend(optional.iter().map(|action| item(action, style)));
     }
-    lines.extend(report.do_not.iter().map(|never| format!("Do not: {never}")));
+    let never = report.do_not.iter();
+    lines.extend(never.map(|never| Line::prose(format!("Do not: {never}"), 8)));
     lines
 }
 
-fn item(action: &Action, style: Style) -> String {
+fn item(action: &Action, style: Style) -> Line {
     if action.command.is_empty() {
-        return format!(" - {}", printable(&action.description));
+        return Line::prose(format!(" - {}", printable(&action.description)), 3);
     }
     let command = action
         .command
@@ -297,7 +315,7 @@ fn item(action: &Action, style: Style) -> String {
         .collect::<Vec<_>>()
         .join(" ");
     let command = style.colour.paint(&printable(&command), Tone::Command);
-    format!(" - {}: {command}", printable(&action.description))
+    Line::whole(format!(" - {}: {command}", printable(&action.description)))
 }
 
 /// A word as a shell takes it.

@@ -37,8 +37,18 @@ const NEEDS_ACTION: Verdict = Verdict::NeedsAction;
 
 use ConditionType as C;
 
+/// What ends an unhealthy state.
+const REPAIR: &str = "the infrastructure repaired, and a run that sees it";
+/// What ends a state that the next look may change.
+const SAMPLE: &str = "the next run that reads its outputs";
+/// Where the module says what is wrong.
+const LOOK_AT_HEALTH: &[(&str, &str)] = &[(
+    "the condition tells what the module reports; look at the infrastructure itself",
+    "kubectl get terraformcluster {name} -n {ns} -o yaml",
+)];
+
 /// The gates in their order (cli.md §7.2, rows 7 to 9 and 11 to 12).
-const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row {
         id: "D18",
         reason: (C::DependenciesReady, "WaitingForOwner"),
@@ -349,7 +359,16 @@ const ROWS: &[Row] = &[
         verdict: NEEDS_ACTION,
         summary: "the backup to restore does not exist",
         ends: Ends::Needs("the serial of a listed backup", 600),
-        remedy: &[],
+        remedy: &[
+            (
+                "look for a serial among the listed backups",
+                "kubectl get terraformcluster {name} -n {ns} -o jsonpath={.status.stateBackups}",
+            ),
+            (
+                "or withdraw the request",
+                "kubectl annotate terraformcluster {name} -n {ns} captf.io/restore-state-",
+            ),
+        ],
         never: None,
     },
     Row {
@@ -384,6 +403,81 @@ const ROWS: &[Row] = &[
         ends: Ends::Needs("a module image with the right output", 600),
         remedy: &[("fix the module that the condition describes", "")],
         never: Some("edit the status"),
+    },
+    Row {
+        id: "D100",
+        reason: (C::InfrastructureHealthy, "InstanceUnhealthy"),
+        verdict: NEEDS_ACTION,
+        summary: "its infrastructure runs and is not healthy",
+        ends: Ends::Needs(REPAIR, 600),
+        remedy: LOOK_AT_HEALTH,
+        never: None,
+    },
+    Row {
+        id: "D100",
+        reason: (C::InfrastructureHealthy, "InstanceDegraded"),
+        verdict: NEEDS_ACTION,
+        summary: "its infrastructure is degraded",
+        ends: Ends::Needs(REPAIR, 600),
+        remedy: LOOK_AT_HEALTH,
+        never: None,
+    },
+    Row {
+        id: "D100",
+        reason: (C::InfrastructureHealthy, "InstanceStopped"),
+        verdict: NEEDS_ACTION,
+        summary: "its infrastructure is stopped",
+        ends: Ends::Needs("somebody who starts it, and a run that sees it", 600),
+        remedy: LOOK_AT_HEALTH,
+        never: None,
+    },
+    Row {
+        id: "D100",
+        reason: (C::InfrastructureHealthy, "InstanceTerminated"),
+        verdict: NEEDS_ACTION,
+        summary: "its infrastructure is gone",
+        ends: Ends::Needs("an apply that makes it anew", 600),
+        remedy: LOOK_AT_HEALTH,
+        never: None,
+    },
+    Row {
+        id: "D101",
+        reason: (C::InfrastructureHealthy, "InstancePending"),
+        verdict: WAITING,
+        summary: "its infrastructure is still coming up",
+        ends: Ends::Needs(SAMPLE, 600),
+        remedy: LOOK_AT_HEALTH,
+        never: None,
+    },
+    Row {
+        id: "D101",
+        reason: (C::InfrastructureHealthy, "Provisioning"),
+        verdict: WAITING,
+        summary: "its infrastructure is being provisioned",
+        ends: Ends::Needs(SAMPLE, 600),
+        remedy: LOOK_AT_HEALTH,
+        never: None,
+    },
+    Row {
+        id: "D101",
+        reason: (C::InfrastructureHealthy, "ProviderIDMissing"),
+        verdict: WAITING,
+        summary: "its module reported no provider id",
+        ends: Ends::Needs(SAMPLE, 600),
+        remedy: LOOK_AT_HEALTH,
+        never: None,
+    },
+    Row {
+        id: "D101",
+        reason: (C::InfrastructureHealthy, "HealthUnknown"),
+        verdict: WAITING,
+        summary: "its module does not tell whether its infrastructure is healthy",
+        ends: Ends::Needs(SAMPLE, 600),
+        remedy: &[(
+            "let the module report the output health",
+            "kubectl get terraformcluster {name} -n {ns} -o yaml",
+        )],
+        never: None,
     },
     Row {
         id: "D107",

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod held;
 mod jobs;
+mod notes;
 mod waits;
 
 use jiff::Timestamp;
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::diagnose;
 use super::facts::{
-    ActiveJob, Election, Event, Facts, LastRun, NodeView, Object, PodView, RunError,
+    ActiveJob, Backup, Election, Event, Facts, LastRun, NodeView, Object, PodView, RunError,
 };
 use super::report::{Verdict, WhyReport};
 use crate::jobs::pod::PodFacts;

@@ -11,7 +11,8 @@ use crate::plugin::report::{API_VERSION, At, Metadata, Warning};
 type Check = fn(&Facts) -> Option<Finding>;
 
 /// The checks in the order of diagnosis.md §1.2; the first that applies is the head of the chain.
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 15] = [
+    checks::gates::managed_elsewhere,
     checks::manager::unreconciled,
     checks::gates::paused,
     checks::deletion::deleting,
@@ -24,6 +25,8 @@ const CHECKS: [Check; 12] = [
     checks::lease::starting,
     checks::outcome::failed,
     checks::gates::outputs,
+    checks::gates::health,
+    checks::gates::endpoint,
 ];
 
 /// Explains the object.
@@ -43,6 +46,7 @@ pub(crate) fn diagnose(facts: &Facts, metadata: Metadata) -> WhyReport {
         first.warnings.extend(checks::manager::warnings(facts));
         first.warnings.extend(checks::outcome::warnings(facts));
         first.warnings.extend(checks::job::warnings(facts));
+        first.warnings.extend(checks::notes::warnings(facts));
         first.warnings.extend(later);
     }
     report(facts, head, metadata)

@@ -252,12 +252,30 @@ fn frees(state: State, facts: &LeaseFacts, backstop_at: Timestamp) -> Frees {
                 true,
             )
         }
+        State::Stopping if old_pods_bound(facts).is_some() => Frees {
+            expected: expected_stop(state, facts).map(|time| At(time.min(backstop_at))),
+            ..bound(FreesKind::PodStop, None, old_pods_bound(facts), true)
+        },
         State::Held | State::Stopping => Frees {
             expected: expected_stop(state, facts).map(|time| At(time.min(backstop_at))),
             ..bound(FreesKind::PodStop, None, Some(backstop_at), true)
         },
         State::Unknown => bound(FreesKind::Unknown, None, Some(backstop_at), true),
     }
+}
+
+/// By when the pods of an earlier Job of the holder's name no longer count: their own age, because the
+/// lease is refreshed meanwhile (cli.md §5, D142). While a Job runs nobody refreshes its lease; one
+/// refreshed after a pod was made is being waited for under the same Job name.
+pub(crate) fn old_pods_bound(facts: &LeaseFacts) -> Option<Timestamp> {
+    if facts.job != Fact::Absent {
+        return None;
+    }
+    let pods = facts.pods.found()?;
+    pods.iter()
+        .find(|pod| facts.view.acquired_at > pod.created)?;
+    let newest = pods.iter().map(|pod| pod.created).max()?;
+    Some(later(newest, facts.view.backstop))
 }
 
 /// When the holder is expected to have stopped, as long as its node is alive.

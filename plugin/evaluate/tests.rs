@@ -150,6 +150,23 @@ fn b6_an_absent_job_with_a_pod_that_stops_is_stopping() {
 }
 
 #[test]
+fn b95_old_pods_bound_a_lease_that_is_refreshed_meanwhile() {
+    let mut facts = lease(20_000);
+    let made = |age: i64| LivePod {
+        name: format!("p{age}"),
+        created: time::plus(now(), -age),
+        stops: None,
+    };
+    facts.pods = Fact::Found(vec![made(900), made(600)]);
+    assert_eq!(state(&facts), State::Stopping);
+    // The newest of them was made at 15:50:00; 4500 s later it no longer counts.
+    assert_eq!(
+        judged(&facts).frees.latest,
+        Some(At("2026-11-30T17:05:00Z".parse().unwrap()))
+    );
+}
+
+#[test]
 fn b7_an_unfinished_job_without_pods_holds_it() {
     let evaluation = judged(&with_job(300, JobState::Running));
     assert_eq!(

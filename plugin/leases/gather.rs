@@ -7,9 +7,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::LeasesArgs;
 use super::holders::{Tables, holder_jobs};
 use super::owners::{Owners, single_owners};
+use super::{LeaseType, LeasesArgs};
 use crate::names::{ObjectKey, cluster_write_lease, key, label_value};
 use crate::plugin::error::Error;
 use crate::plugin::evaluate::{Fact, LeaseFacts, LivePod};
@@ -130,15 +130,17 @@ async fn select(
         |page: Vec<LeaseItem>| each(&page),
     )
     .await;
-    match (listed, computed_names(session, args)) {
+    match listed {
         // Whoever may get but not list still gets an answer: the names can be computed.
-        (Err(Error::Forbidden { .. }), Some((namespace, names))) => {
-            let (found, _) = by_name(server, &namespace, &names).await?;
-            each(&found);
-            Ok(None)
-        }
-        (Err(error), _) => Err(error),
-        (Ok(listed), _) => {
+        Err(Error::Forbidden { request }) => match computed(session, args).await? {
+            Some(found) => {
+                each(&found);
+                Ok(None)
+            }
+            None => Err(Error::Forbidden { request }),
+        },
+        Err(error) => Err(error),
+        Ok(listed) => {
             if listed == Listed::Restarted {
                 output::note(
                     "warning: the list was restarted because it took longer than the server keeps history",
@@ -157,25 +159,49 @@ fn owner_selector(kind: KindName, name: &str) -> Result<Vec<String>, Error> {
             format!("{}={value}", key::OWNER_NAME),
         ]),
         KindName::Cluster => Ok(vec![format!("{}={value}", key::CLUSTER_NAME)]),
-        KindName::Job | KindName::Lease => Err(Error::usage(
+        KindName::Job | KindName::Pod | KindName::Lease => Err(Error::usage(
             format!("a {} has no leases of its own", kind.singular()),
             "--for terraformcluster/NAME or --for cluster/NAME",
         )),
     }
 }
 
-/// The names of the leases of the object in `--for`, where they follow from its name.
-fn computed_names(session: &Session, args: &LeasesArgs) -> Option<(String, Vec<String>)> {
-    let namespace = session.scope.namespace()?.to_owned();
-    let owner = args.owner.as_ref()?;
-    let name = match owner.kind {
-        KindName::Workload(kind) => ObjectKey::new(kind, namespace.as_str(), owner.name.as_str())
-            .suffix()
-            .run_lease(),
-        KindName::Cluster => cluster_write_lease(&namespace, &owner.name)?,
-        KindName::Job | KindName::Lease => return None,
+/// The leases of the object in `--for` by their names, which follow from its name: the run lease, and
+/// the cluster's write lease while the object holds it (cli.md §14).
+async fn computed(session: &Session, args: &LeasesArgs) -> Result<Option<Vec<LeaseItem>>, Error> {
+    let (Some(namespace), Some(owner)) = (session.scope.namespace(), &args.owner) else {
+        return Ok(None);
     };
-    Some((namespace, vec![name]))
+    let server = &session.server;
+    let mut found = Vec::new();
+    let cluster = match owner.kind {
+        KindName::Workload(kind) => {
+            let key = ObjectKey::new(kind, namespace, owner.name.as_str());
+            let run = [key.suffix().run_lease()];
+            found = by_name(server, namespace, &run).await?.0;
+            // A cluster is mostly named like its infrastructure; the lease knows better.
+            let cluster = found
+                .first()
+                .map(|lease| lease.metadata.label(key::CLUSTER_NAME));
+            cluster.unwrap_or(owner.name.as_str()).to_owned()
+        }
+        KindName::Cluster => owner.name.clone(),
+        KindName::Job | KindName::Pod | KindName::Lease => return Ok(None),
+    };
+    if let Some(name) = cluster_write_lease(namespace, &cluster) {
+        let (leases, _) = by_name(server, namespace, &[name]).await?;
+        let held_by_owner = |lease: &LeaseItem| match owner.kind {
+            KindName::Workload(kind) => {
+                lease.metadata.label(key::OWNER_KIND) == kind.as_str()
+                    && lease.metadata.label(key::OWNER_NAME) == label_value(&owner.name)
+            }
+            _ => true,
+        };
+        found.extend(leases.into_iter().filter(held_by_owner));
+    }
+    let scope = args.scope.map(LeaseType::as_str);
+    found.retain(|lease| scope.is_none_or(|scope| lease.metadata.label(key::LEASE) == scope));
+    Ok(Some(found))
 }
 
 async fn by_name(

@@ -7,6 +7,7 @@ mod render;
 
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
@@ -38,7 +39,7 @@ pub(crate) struct LeasesArgs {
     scope: Option<LeaseType>,
 
     /// Leases in these states only
-    #[arg(long, value_name = "STATE,...", value_delimiter = ',', value_parser = parse_state)]
+    #[arg(long, value_name = "STATE,...", value_delimiter = ',', value_parser = states(), ignore_case = true, hide_possible_values = true)]
     state: Vec<State>,
 
     /// Leases that the operator would take over now
@@ -50,7 +51,7 @@ pub(crate) struct LeasesArgs {
     stale: bool,
 
     /// Leases of these operations only
-    #[arg(long, value_name = "OP,...", value_delimiter = ',', value_parser = parse_op)]
+    #[arg(long, value_name = "OP,...", value_delimiter = ',', value_parser = ops(), hide_possible_values = true)]
     op: Vec<Op>,
 
     /// List under each lease who waits for it
@@ -150,18 +151,19 @@ enum SortBy {
     Op,
 }
 
-fn parse_state(text: &str) -> Result<State, String> {
-    State::ALL
-        .into_iter()
-        .find(|state| state.as_str().eq_ignore_ascii_case(text))
-        .ok_or_else(|| {
-            let known = State::ALL.map(State::as_str).join(", ");
-            format!("\"{text}\" is no lease state; known are {known}")
-        })
+/// The states by their words, which completion offers.
+fn states() -> impl TypedValueParser<Value = State> {
+    PossibleValuesParser::new(State::ALL.map(State::as_str)).try_map(|word| {
+        State::ALL
+            .into_iter()
+            .find(|state| state.as_str().eq_ignore_ascii_case(&word))
+            .ok_or("no lease state")
+    })
 }
 
-fn parse_op(text: &str) -> Result<Op, String> {
-    text.parse::<Op>().map_err(|error| error.to_string())
+/// The operations by their words.
+fn ops() -> impl TypedValueParser<Value = Op> {
+    PossibleValuesParser::new(Op::ALL.map(Op::as_str)).try_map(|word| word.parse::<Op>())
 }
 
 /// A lease with its verdict, and who waits for it where that was asked.

@@ -72,7 +72,7 @@ pub(super) fn table(rows: &[Row], args: &LeasesArgs, session: &Session, now: Tim
             }
             fields.extend(narrow(&shown, session.settings.time, now, wide));
             if wide {
-                fields.extend(widened(&shown));
+                fields.extend(widened(&shown, session.settings.time));
             }
             fields
         })
@@ -119,7 +119,7 @@ fn narrow(row: &Shown<'_>, style: TimeChoice, now: Timestamp, wide: bool) -> Vec
     ]
 }
 
-fn widened(row: &Shown<'_>) -> Vec<Field> {
+fn widened(row: &Shown<'_>, style: TimeChoice) -> Vec<Field> {
     let report = &row.report;
     let held = !report.holder.is_empty();
     let dash = || NONE.to_owned();
@@ -143,13 +143,13 @@ fn widened(row: &Shown<'_>) -> Vec<Field> {
         job.into(),
         pods.into(),
         if held {
-            time::absolute(row.facts.view.acquired_at)
+            time::absolute(row.facts.view.acquired_at, style)
         } else {
             dash()
         }
         .into(),
         if held {
-            time::absolute(row.evaluation.backstop_at)
+            time::absolute(row.evaluation.backstop_at, style)
         } else {
             dash()
         }
@@ -179,7 +179,7 @@ fn owner(row: &Shown<'_>, wide: bool) -> String {
 fn age(row: &Shown<'_>, style: TimeChoice, now: Timestamp) -> String {
     match style {
         TimeChoice::Relative => time::age(now, row.facts.view.acquired_at),
-        TimeChoice::Utc => time::absolute(row.facts.view.acquired_at),
+        TimeChoice::Utc | TimeChoice::Local => time::absolute(row.facts.view.acquired_at, style),
     }
 }
 
@@ -194,7 +194,9 @@ fn frees(row: &Shown<'_>, style: TimeChoice, now: Timestamp) -> String {
                 TimeChoice::Relative => {
                     format!("{prefix}{}", time::short(time::left_seconds(now, latest.0)))
                 }
-                TimeChoice::Utc => format!("{prefix}{}", time::absolute(latest.0)),
+                TimeChoice::Utc | TimeChoice::Local => {
+                    format!("{prefix}{}", time::absolute(latest.0, style))
+                }
             },
         )
     };
@@ -210,7 +212,7 @@ fn frees(row: &Shown<'_>, style: TimeChoice, now: Timestamp) -> String {
 fn backstop(row: &Shown<'_>, style: TimeChoice, now: Timestamp) -> Field {
     let text = match style {
         TimeChoice::Relative => time::countdown(now, row.evaluation.backstop_at),
-        TimeChoice::Utc => time::absolute(row.evaluation.backstop_at),
+        TimeChoice::Utc | TimeChoice::Local => time::absolute(row.evaluation.backstop_at, style),
     };
     let job_runs = row
         .facts

@@ -8,10 +8,13 @@ use futures::AsyncReadExt;
 use http::StatusCode;
 use jiff::Timestamp;
 use kube::Client;
+use kube::client::AuthError;
+use kube::config::ExecConfig;
 use serde::de::DeserializeOwned;
 
 use super::request::{Request, Resource};
-use crate::client::{Clock, connect};
+use crate::client::{Clock, ConnectError, connect, proxy_in_use};
+use crate::plugin::colour::printable;
 use crate::plugin::connect::Target;
 use crate::plugin::error::{Error, clause, last_cause};
 
@@ -116,10 +119,57 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
+/// A configuration that makes no client: mostly a credential plugin that is missing or fails.
+fn unusable(error: &ConnectError, plugin: Option<ExecConfig>) -> Error {
+    let plugin = plugin.unwrap_or_default();
+    let command = plugin.command.unwrap_or_default();
+    let failed = |why: String, install| Error::CredentialPlugin {
+        command: command.clone(),
+        why,
+        install,
+    };
+    match auth_error(error) {
+        Some(AuthError::AuthExecStart(cause)) if cause.kind() == std::io::ErrorKind::NotFound => {
+            failed("not found".into(), plugin.install_hint.clone())
+        }
+        Some(AuthError::AuthExecStart(cause)) => {
+            failed(format!("cannot be started: {}", last_cause(cause)), None)
+        }
+        Some(AuthError::AuthExecRun { out, .. }) => {
+            let mut why = match out.status.code() {
+                Some(code) => format!("exited {code}"),
+                None => "was killed".into(),
+            };
+            let said = String::from_utf8_lossy(&out.stderr);
+            if let Some(line) = said.lines().rfind(|line| !line.trim().is_empty()) {
+                why = format!("{why}: {}", printable(line.trim()));
+            }
+            failed(why, None)
+        }
+        Some(
+            AuthError::AuthExecParse(_) | AuthError::AuthExec(_) | AuthError::ExecPluginFailed,
+        ) if !command.is_empty() => failed("printed no credentials".into(), None),
+        _ => Error::Configuration {
+            why: last_cause(error),
+        },
+    }
+}
+
+fn auth_error(error: &ConnectError) -> Option<&AuthError> {
+    match error {
+        ConnectError::Configuration(error) => match error.as_ref() {
+            kube::Error::Auth(error) => Some(error),
+            _ => None,
+        },
+        ConnectError::UnknownProxy(_) => None,
+    }
+}
+
 /// A connection to one API server.
 pub(crate) struct ApiServer {
     client: Client,
     url: String,
+    proxy: Option<String>,
     context: Option<String>,
     namespace: String,
     limit: Option<Duration>,
@@ -141,13 +191,14 @@ impl ApiServer {
             .trim_end_matches('/')
             .to_owned();
         let namespace = config.default_namespace.clone();
+        let proxy = proxy_in_use(&config);
         let clock = Clock::system();
-        let client = connect(&config, &clock).map_err(|error| Error::Configuration {
-            why: last_cause(&error),
-        })?;
+        let client =
+            connect(&config, &clock).map_err(|error| unusable(&error, config.auth_info.exec))?;
         Ok(Self {
             client,
             url,
+            proxy,
             context,
             namespace,
             limit,
@@ -328,6 +379,7 @@ impl ApiServer {
     fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> Error {
         Error::Unreachable {
             server: self.url.clone(),
+            proxy: self.proxy.clone(),
             context: self.context.clone(),
             why: last_cause(error),
         }

@@ -73,6 +73,9 @@ pub(crate) struct Written {
     pub(crate) time: Option<Timestamp>,
     /// Empty for the object itself, `status` for its status.
     pub(crate) subresource: String,
+    /// The fields that were written, as a tree.
+    #[serde(rename = "fieldsV1")]
+    pub(crate) fields: serde_json::Value,
 }
 
 impl Meta {
@@ -117,6 +120,16 @@ impl Meta {
             .iter()
             .filter_map(|entry| entry.time)
             .max()
+    }
+
+    /// The newest write by whoever set this annotation.
+    pub(crate) fn annotation_written_at(&self, key: &str) -> Option<Timestamp> {
+        let field = format!("f:{key}");
+        let writers = self
+            .managed_fields
+            .iter()
+            .filter(|entry| !entry.fields["f:metadata"]["f:annotations"][&field].is_null());
+        writers.filter_map(|entry| entry.time).max()
     }
 
     /// The newest write of anything but the status.

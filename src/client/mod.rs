@@ -9,9 +9,11 @@ mod clock;
 mod connect;
 mod error;
 mod patch;
+mod proxy;
 
 pub use access::{Access, Deletion, Guard};
 pub use clock::{Clock, RawClock};
 pub use connect::{ConnectError, connect};
 pub use error::{ApiError, Class, innermost};
 pub use patch::merge_diff;
+pub use proxy::{of_environment as proxy_of_environment, proxy_in_use};

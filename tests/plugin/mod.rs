@@ -2,6 +2,8 @@
 //! and against a real API server.
 
 mod api;
+mod connection;
+mod naming;
 mod offline;
 mod packaging;
 mod program;

@@ -30,6 +30,17 @@ fn without_arguments_it_prints_help() {
 }
 
 #[test]
+fn help_is_a_command_too() {
+    assert_eq!(run(&["help"]).stdout, run(&[]).stdout);
+    for command in ["leases", "why", "completion", "manager", "runner"] {
+        let said = run(&["help", command]);
+        assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{command}");
+        assert_eq!(said.stdout, run(&[command, "--help"]).stdout, "{command}");
+    }
+    assert_eq!(run(&["help", "nothing"]).code, 2);
+}
+
+#[test]
 fn every_command_has_help_without_a_cluster() {
     for command in ["leases", "why", "version", "completion", "options"] {
         let said = run(&[command, "--help"]);
@@ -220,6 +231,40 @@ fn completion_offers_commands_flags_and_values() {
         lines(&["leases", "--sort-by=b"]),
         "--sort-by=backstop\tThe backstop that passes first comes first\n:4\n"
     );
+}
+
+#[test]
+fn completion_offers_states_and_operations() {
+    let said = run(&["__complete", "--", "leases", "--state", "H"]);
+    assert_eq!(
+        said.stdout,
+        "HashGap\nHolderMissing\nHolderFinished\nHeld\n:4\n"
+    );
+    let said = run(&["__complete", "--", "leases", "--op", "apply,de"]);
+    assert_eq!(said.stdout, "apply,destroy\n:4\n");
+}
+
+#[test]
+fn the_completion_hook_is_installed_as_a_program() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let hook = dir.path().join("kubectl_complete-captf");
+    let folder = dir.path().to_str().unwrap();
+    for _ in 0..2 {
+        let said = run(&["completion", "install", "--dir", folder]);
+        assert_eq!(
+            (said.code, said.stdout),
+            (0, format!("{}\n", hook.display()))
+        );
+    }
+    assert_eq!(
+        fs::read_to_string(&hook).unwrap(),
+        run(&["completion", "kubectl"]).stdout
+    );
+    let mode = fs::metadata(&hook).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert!(run(&["completion", "install", "--dir", "/nowhere"]).is_refusal());
 }
 
 #[test]

@@ -281,12 +281,21 @@ impl Scene {
 
     /// A user who may get and list these resources of the namespace and nothing else.
     pub(crate) async fn reader(&self, resources: &[&str]) -> String {
+        self.user(resources, &["get", "list"]).await
+    }
+
+    /// A user who may get these resources of the namespace, but list none.
+    pub(crate) async fn getter(&self, resources: &[&str]) -> String {
+        self.user(resources, &["get"]).await
+    }
+
+    async fn user(&self, resources: &[&str], verbs: &[&str]) -> String {
         let name = format!("reader-of-{}", self.world.namespace);
         let role: Role = serde_json::from_value(json!({
             "metadata": {"name": "reader"},
             "rules": [{
                 "apiGroups": ["", "batch", "coordination.k8s.io", "infrastructure.cluster.x-k8s.io"],
-                "resources": resources, "verbs": ["get", "list"],
+                "resources": resources, "verbs": verbs,
             }],
         }))
         .expect("a Role");
@@ -307,7 +316,7 @@ impl Scene {
                 .expect("the RoleBinding");
             let first = *resources.first().expect("one resource");
             until("the role to count", LIMIT, async || {
-                let said = self.run(&["leases", "--as", &name]);
+                let said = self.run(&["leases", "--for", "tfc/demo", "--as", &name]);
                 if said.code == 0 || first != "leases" {
                     Ok(())
                 } else {
@@ -327,6 +336,17 @@ impl Scene {
                 .args(args)
                 .args(["--namespace", &self.world.namespace]),
         )
+    }
+
+    /// What completion offers for the last of these words.
+    pub(crate) fn completed(&self, words: &[&str]) -> String {
+        said(
+            bare()
+                .env("KUBECONFIG", self.bed.kubeconfig())
+                .args(["__complete", "--", "-n", &self.world.namespace])
+                .args(words),
+        )
+        .stdout
     }
 
     /// What the program said, without what differs from run to run.

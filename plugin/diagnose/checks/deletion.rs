@@ -13,8 +13,13 @@ const RETRY_SECONDS: i64 = 600;
 /// The first reason why the object is still there.
 pub(crate) fn deleting(facts: &Facts) -> Option<Finding> {
     facts.object.metadata.deletion_timestamp?;
-    dependents(facts)
-        .or_else(|| job::running(facts))
+    let first = dependents(facts).or_else(|| job::running(facts));
+    if facts.is_retaining() {
+        return first
+            .or_else(|| other_finalizers(facts))
+            .or_else(|| Some(going(facts)));
+    }
+    first
         .or_else(|| lease::waiting(facts))
         .or_else(|| state::unreadable(facts))
         .or_else(|| gates::credentials(facts))
@@ -30,25 +35,37 @@ fn going(facts: &Facts) -> Finding {
         .condition(ConditionType::Deleting)
         .filter(|condition| condition.status == "True");
     let message = said.map_or("", |condition| condition.message.as_str());
-    let (verdict, summary) = if message.is_empty() {
-        (Verdict::Waiting, "its deletion goes on")
-    } else {
+    let held_up = !message.is_empty() && !facts.is_retaining();
+    let (verdict, summary) = if held_up {
         (Verdict::NeedsAction, "its deletion is held up")
+    } else {
+        (Verdict::Waiting, "its deletion goes on")
     };
     let mut finding = Finding::new(facts, verdict, "D117", "Deleting", summary);
     finding.row = None;
     finding = finding.head(|first| {
         first.row = None;
-        if !message.is_empty() {
+        if held_up {
             first.message = message.to_owned();
         }
     });
     finding = finding.then(recheck(short(facts), RETRY_SECONDS));
+    if held_up {
+        let what =
+            "keep the infrastructure and let the object go, if what holds it up cannot be ended";
+        finding = finding.action(retain(facts, what));
+    }
     match said {
         Some(condition) => finding.said_by(condition, facts),
         None => finding,
     }
     .never("strip the finalizer")
+}
+
+/// The way out of every deletion that is held: the infrastructure stays, the object goes.
+pub(super) fn retain(facts: &Facts, what: &str) -> Action {
+    let command = "kubectl patch terraformcluster {name} -n {ns} --type=merge -p {\"spec\":{\"deletionPolicy\":\"Retain\"}}";
+    Action::required("Retain", what).command(&super::fill(facts, command))
 }
 
 fn dependents(facts: &Facts) -> Option<Finding> {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Finding, recheck, short};
+use super::{Finding, gates, recheck, short};
 use crate::plugin::diagnose::facts::Facts;
 use crate::plugin::diagnose::gather::{ELECTION_MARGIN_SECONDS, election_expired_for};
 use crate::plugin::diagnose::report::{Action, By, Next, Verdict};
@@ -112,6 +112,9 @@ fn never_seen(facts: &Facts) -> Option<Finding> {
 }
 
 fn not_seen_again(facts: &Facts) -> Option<Finding> {
+    if gates::owner_gate_is_closed(facts) {
+        return None;
+    }
     let meta = &facts.object.metadata;
     let seen = facts.object.status.observed_generation?;
     let written = meta.spec_written_at()?;

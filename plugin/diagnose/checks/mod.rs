@@ -5,6 +5,7 @@ pub(crate) mod gates;
 pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod manager;
+pub(crate) mod notes;
 pub(crate) mod outcome;
 pub(crate) mod state;
 

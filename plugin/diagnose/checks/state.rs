@@ -13,6 +13,9 @@ use crate::unknown_outcome;
 
 /// Everything about the state that keeps an operation from starting or succeeding.
 pub(crate) fn unreadable(facts: &Facts) -> Option<Finding> {
+    if facts.is_retaining() {
+        return None;
+    }
     locked_without_state(facts).or_else(|| {
         let condition = facts.condition(ConditionType::StateReadable)?;
         if condition.status != "False" {
@@ -23,6 +26,8 @@ pub(crate) fn unreadable(facts: &Facts) -> Option<Finding> {
             "StateInconsistent" if condition.message.starts_with("label ") => {
                 labels(facts, condition)
             }
+            // A deletion leaves another object's state where it is, and goes on (deletion.md §7).
+            "RetainedStateFound" if deleting(facts) => return None,
             reason => match rows::row(ConditionType::StateReadable, reason) {
                 Some(row) => held(facts, from_row(facts, row, condition)),
                 None => from_unknown_reason(facts, condition),
@@ -36,7 +41,7 @@ fn deleting(facts: &Facts) -> bool {
     facts.object.metadata.deletion_timestamp.is_some()
 }
 
-/// A held deletion, with the backups that could end it.
+/// A state that holds whatever comes next, with what could end that.
 fn held(facts: &Facts, mut finding: Finding) -> Finding {
     let restorable = matches!(
         finding.code.as_str(),
@@ -57,6 +62,12 @@ fn held(facts: &Facts, mut finding: Finding) -> Finding {
         let restore = Action::required("Restore", "restore the newest backup")
             .command(&super::fill(facts, &command));
         finding = finding.action(restore);
+    } else if restorable && finding.code != "ApplyOutcomeUnknown" {
+        finding = finding.action(Action::required(
+            "PutBack",
+            "no backup is listed: put its state Secrets back from a copy of your own, or import the resources into a \
+             new state",
+        ));
     }
     if finding.code == "ApplyOutcomeUnknown"
         && let Some(job) = unconfirmed(facts)
@@ -78,12 +89,22 @@ fn held(facts: &Facts, mut finding: Finding) -> Finding {
             finding.row = Some("D113");
             finding = finding.head(|first| first.row = Some("D113"));
         }
-        let retain = "kubectl patch terraformcluster {name} -n {ns} --type=merge -p {\"spec\":{\"deletionPolicy\":\"Retain\"}}";
-        let retain = Action::optional("Retain", "or keep the infrastructure and let the object go")
-            .command(&super::fill(facts, retain));
         return finding
-            .action(retain)
+            .action(super::deletion::retain(
+                facts,
+                "or keep the infrastructure and let the object go",
+            ))
             .never("strip the finalizer: it is the only record");
+    }
+    if restorable {
+        let retain = super::deletion::retain(
+            facts,
+            "to let go of the infrastructure: set this, then delete the object; what runs goes on, managed by nobody",
+        );
+        finding = finding.action(Action {
+            required: false,
+            ..retain
+        });
     }
     finding
 }
@@ -217,6 +238,10 @@ fn locked(facts: &Facts, condition: &Condition) -> Finding {
             "its state is locked",
         ))
         .then(recheck(object, 600))
+        .action(
+            Action::required("Inspect", "find the holder of the lock")
+                .command(&inspect(facts, &lock)),
+        )
         .never("delete the lock Lease"),
     }
 }

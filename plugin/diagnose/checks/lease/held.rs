@@ -7,7 +7,7 @@ use crate::plugin::diagnose::checks::{Finding, job, link, operation, recheck, sh
 use crate::plugin::diagnose::facts::{Facts, PodView};
 use crate::plugin::diagnose::report::{Action, By, Gap, Next, Node, Verdict};
 use crate::plugin::evaluate::{
-    Evaluation, Fact, HolderFacts, JobState, LeaseFacts, evaluate, holder_parts,
+    Evaluation, Fact, HolderFacts, JobState, LeaseFacts, evaluate, holder_parts, old_pods_bound,
 };
 use crate::plugin::report::At;
 use crate::plugin::time;
@@ -118,13 +118,8 @@ pub(crate) fn stopping(facts: &Facts, lease: &LeaseFacts, evaluation: &Evaluatio
         .pods_of(holder)
         .filter(|pod| !pod.facts.phase.is_terminal())
         .collect();
-    // While a Job runs nobody refreshes its lease; one refreshed after the pod was made is being
-    // waited for under the same Job name.
-    let refreshed = lease.job == Fact::Absent
-        && pods
-            .iter()
-            .any(|pod| lease.view.acquired_at > pod.facts.created);
-    let (row, code, summary) = if refreshed {
+    let old_pods = old_pods_bound(lease);
+    let (row, code, summary) = if old_pods.is_some() {
         (
             "D142",
             "OldPods",
@@ -148,7 +143,6 @@ pub(crate) fn stopping(facts: &Facts, lease: &LeaseFacts, evaluation: &Evaluatio
     for pod in &pods {
         finding = finding.because_of_first(job::pod_link(facts, row, code, pod, &stop_text(pod)));
     }
-    let backstop = i64::try_from(lease.view.backstop.as_secs()).unwrap_or(i64::MAX);
     for pod in &pods {
         let reference = format!("pod/{}", pod.facts.name);
         finding = match pod.stops {
@@ -178,11 +172,7 @@ pub(crate) fn stopping(facts: &Facts, lease: &LeaseFacts, evaluation: &Evaluatio
                 ),
         };
     }
-    let newest = pods.iter().map(|pod| pod.facts.created).max();
-    let bound = match newest {
-        Some(created) if refreshed => time::plus(created, backstop),
-        _ => evaluation.backstop_at,
-    };
+    let bound = old_pods.unwrap_or(evaluation.backstop_at);
     finding
         .then(
             Next::new(
