@@ -190,7 +190,8 @@ pub(crate) fn yaml(report: &impl Serialize) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Writes `text` to standard output. A reader that went away (`| head`) is no error.
+/// Writes `text` to standard output. A reader that went away (`| head`) is no error: the program ends as
+/// any other in a pipe, killed by SIGPIPE (cli.md §11).
 ///
 /// # Errors
 ///
@@ -199,7 +200,21 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Output(error)),
-        _ => Ok(()),
+        Err(_) => {
+            end_by_sigpipe();
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// What the default action of SIGPIPE does, which Rust's runtime sets to "ignore".
+fn end_by_sigpipe() {
+    #[cfg(unix)]
+    {
+        use signal_hook::consts::SIGPIPE;
+        // Where this fails, the program ends quietly with 0.
+        let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
     }
 }
 
