@@ -1,52 +1,38 @@
 //! Starting the Job that was decided: checks, rendering, name, leases, start (jobs.md §5; lifecycle.md
 //! §13).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::jiff::Timestamp;
-use kube::core::PartialObjectMeta;
-use serde_json::json;
 
+use super::hand::Hand;
 use super::jobs::related;
-use super::object::Working;
 use super::pass::{End, Pass, gate, seconds};
+use super::provisions::Credentials;
 use super::state::StateRead;
 use super::{PassError, inputs};
-use crate::api::conditions::{ApplyJobSucceeded, Deleting, DependenciesReady, State as _, Verdict};
+use crate::api::ImagePullPolicy;
+use crate::api::conditions::{ApplyJobSucceeded, Deleting, State as _, Verdict};
 use crate::api::keys::{TRUE, annotations};
-use crate::api::{ImagePullPolicy, JobPolicy, TerraformCluster};
-use crate::client::{Access, ApiError};
 use crate::decide::{
     self, ACTIVE_JOB_REQUEUE, APPROVAL_REQUEUE, Cause, Decision, Reason, Run, STATE_REQUEUE,
 };
 use crate::events::EventData;
-use crate::inputs::{RecordedClusterInputs, Rendered, SourceChange};
+use crate::inputs::Rendered;
 use crate::jobs::anatomy::{self, JobRequest};
 use crate::jobs::facts::JobFacts;
 use crate::jobs::history::History;
-use crate::jobs::moved::{self, BlockMove};
-use crate::jobs::policy::{DEFAULT_SERVICE_ACCOUNT, EffectivePolicy};
+use crate::jobs::moved;
+use crate::jobs::policy::EffectivePolicy;
 use crate::jobs::report;
 use crate::jobs::slots::{self, ClusterSlots, Slots};
 use crate::lease::{Claim, DEFER_REQUEUE, WAIT_REQUEUE, backstop_of_deadline};
 use crate::names::{InputsHash, JobName, JobSeed, LeaseScope, Op, Tick};
-use crate::operator::credentials::{self, Identity};
 use crate::operator::leases::Claims;
-use crate::operator::runner_rbac;
-use crate::operator::secrets::records::Record;
-use crate::operator::secrets::{Provenance, RunInputs, variables};
-use crate::operator::start::{Late, Start, Startable, Started};
+use crate::operator::secrets::{Provenance, RunInputs};
+use crate::operator::start::{Late, Start, Started};
 use crate::operator::state::ensure_labels;
-use crate::owner;
-
-/// The credentials of a pass, ready to be mounted.
-#[derive(Debug, Clone)]
-pub(super) struct Credentials {
-    /// Name of the Secret.
-    secret: String,
-}
 
 /// A Job about to be started.
 struct Plan {
@@ -62,107 +48,6 @@ struct Plan {
 }
 
 impl Pass<'_> {
-    /// The identity whose credentials Jobs use.
-    pub(super) fn identity(&self) -> Option<Identity> {
-        Identity::effective([self.object.next.spec.workspace.identity_ref.as_ref()])
-    }
-
-    /// Identity, mirror and runner RBAC (lifecycle.md §8 step 9). A failed request makes them not ready
-    /// and is returned after the status patch, so that it never stops bookkeeping.
-    pub(super) async fn prepare_credentials(&mut self) -> Option<Credentials> {
-        let access = &self.context.access;
-        let prepared = credentials::prepare(access, &self.owner, self.identity().as_ref()).await;
-        self.object.set(prepared.identity_allowed.clone(), self.now);
-        self.object
-            .set(prepared.credentials_mirrored.clone(), self.now);
-        self.events.extend(
-            prepared
-                .events
-                .iter()
-                .map(|event| EventData::normal(event.reason(), event.note())),
-        );
-        self.late_error = prepared
-            .error
-            .map(PassError::from)
-            .or(self.late_error.take());
-        let secret = prepared.mount?;
-        let account = self
-            .policy()
-            .service_account_name
-            .unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.to_owned());
-        let in_use: BTreeSet<String> = self.context.caches.runner_accounts(self.owner.namespace());
-        let rbac = runner_rbac::prepare(access, self.owner.namespace(), &account, &in_use).await;
-        let ready = rbac.condition.status() == crate::api::conditions::Status::True;
-        self.object.set(rbac.condition, self.now);
-        self.late_error = rbac.error.map(PassError::from).or(self.late_error.take());
-        ready.then_some(Credentials { secret })
-    }
-
-    pub(super) fn policy(&self) -> JobPolicy {
-        self.object
-            .next
-            .spec
-            .workspace
-            .jobs
-            .clone()
-            .unwrap_or_default()
-    }
-
-    /// Builds the current inputs and reports the gate; `None` while a gate is closed.
-    pub(super) async fn build_inputs(&mut self) -> Result<Option<inputs::Built>, PassError> {
-        match self.try_build_inputs().await? {
-            Ok(built) => {
-                self.rendered = built.bytes();
-                let change = match built.endpoint_source {
-                    SourceChange::Keep => None,
-                    SourceChange::RecordUser => Some(Some("user")),
-                    SourceChange::Remove => Some(None),
-                };
-                if let Some(value) = change {
-                    self.object.annotate(annotations::ENDPOINT_SOURCE, value);
-                }
-                self.object
-                    .set(DependenciesReady::DependenciesReady, self.now);
-                Ok(Some(built))
-            }
-            Err(gate) => {
-                self.object.set(gate, self.now);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Builds the current inputs without reporting anything.
-    pub(super) async fn try_build_inputs(
-        &self,
-    ) -> Result<Result<inputs::Built, Verdict>, PassError> {
-        let Some(cluster) = &self.cluster else {
-            return Ok(Err(DependenciesReady::OwnerNotFound.with(format!(
-                "the Cluster {} that owns this object does not exist",
-                self.cluster_name
-            ))));
-        };
-        let entries = &self.object.next.spec.workspace.variables_from;
-        let sources =
-            variables::read(&self.context.access, self.owner.namespace(), entries).await?;
-        Ok(
-            inputs::build(&self.object, cluster, self.recorded_inputs(), &sources)
-                .map_err(|error| error.verdict()),
-        )
-    }
-
-    /// What the newest apply was given; `None` before the first one.
-    pub(super) fn recorded_inputs(&self) -> Option<RecordedClusterInputs> {
-        let records = [&self.records.attempt, &self.records.applied];
-        let mut recorded = records.into_iter().flatten().peekable();
-        recorded.peek()?;
-        // A record may hold marks alone.
-        let files = recorded.find_map(Record::files);
-        Some(files.map_or_else(RecordedClusterInputs::default, |files| {
-            RecordedClusterInputs::read(files.tfvars.as_bytes())
-        }))
-    }
-
     /// Starts what was decided, or says why not.
     pub(super) async fn begin(
         &mut self,
@@ -523,61 +408,5 @@ impl Pass<'_> {
             restore: None,
             runner_events: self.context.options.runner_events,
         }
-    }
-
-    /// The value of block-move: whose Job it is and until when it can matter (decision 16).
-    pub(super) fn block_move_until(&self, until: Timestamp) -> String {
-        block_move_value(&self.owner.uid, until)
-    }
-
-    /// Until when a Job may run where the object was moved from (decision 16).
-    pub(super) fn moved_job(&self) -> Option<Timestamp> {
-        let mark = self.object.annotation(annotations::BLOCK_MOVE);
-        moved::moved_job(mark, self.object.uid(), self.now)
-    }
-}
-
-fn block_move_value(uid: &str, until: Timestamp) -> String {
-    let uid = uid.to_owned();
-    BlockMove { uid, until }.to_string()
-}
-
-/// The object's part in a start.
-struct Hand<'a> {
-    access: &'a Access,
-    object: Working,
-}
-
-impl Startable for Hand<'_> {
-    async fn block_move(&mut self, until: Timestamp) -> Result<bool, ApiError> {
-        let value = block_move_value(self.object.uid(), until);
-        let metadata = json!({"annotations": {annotations::BLOCK_MOVE: value}});
-        self.object.annotate(annotations::BLOCK_MOVE, Some(&value));
-        self.object.write_now(self.access, metadata).await?;
-        Ok(owner::paused(self.object.meta(), false).is_some())
-    }
-
-    async fn unblock_move(&mut self) -> Result<(), ApiError> {
-        self.object.annotate(annotations::BLOCK_MOVE, None);
-        self.object
-            .write_now(
-                self.access,
-                json!({"annotations": {annotations::BLOCK_MOVE: null}}),
-            )
-            .await
-    }
-
-    async fn paused(&self) -> Result<bool, ApiError> {
-        let api = self
-            .access
-            .api::<PartialObjectMeta<TerraformCluster>>(&self.object.key().namespace);
-        let live = self.access.get(&api, &self.object.key().name).await?;
-        Ok(live.is_some_and(|live| owner::paused(&live.metadata, false).is_some()))
-    }
-
-    async fn clear_active_job(&mut self, job: &JobName) -> Result<(), ApiError> {
-        self.object
-            .release_active_job(self.access, job.as_str())
-            .await
     }
 }

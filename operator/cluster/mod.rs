@@ -1,7 +1,9 @@
 //! The TerraformCluster controller: read, decide, act, one status patch (lifecycle.md §4 to §14).
 
 mod begin;
+mod decision;
 mod deletion;
+mod hand;
 mod inputs;
 mod jobs;
 mod measure;
@@ -9,6 +11,7 @@ mod object;
 mod ownership;
 mod pass;
 mod preamble;
+mod provisions;
 mod state;
 mod status;
 
