@@ -30,14 +30,7 @@ impl Pass<'_> {
         state: &StateRead,
         built: Option<&inputs::Built>,
     ) -> Input {
-        let policy = self
-            .object
-            .next
-            .spec
-            .workspace
-            .jobs
-            .clone()
-            .unwrap_or_default();
+        let policy = self.policy();
         let status = self.object.reported();
         Input {
             kind: self.key().kind,

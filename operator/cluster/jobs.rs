@@ -74,14 +74,7 @@ impl Pass<'_> {
                 .job_counted(self.owner.key.kind, finished, retry);
             self.give_back_leases_of(&finished.job.name).await;
         }
-        let policy = self
-            .object
-            .next
-            .spec
-            .workspace
-            .jobs
-            .clone()
-            .unwrap_or_default();
+        let policy = self.policy();
         let limits = HistoryLimits::new(
             policy.successful_jobs_history_limit,
             policy.failed_jobs_history_limit,

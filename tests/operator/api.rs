@@ -11,10 +11,30 @@ mod sweep;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams};
+use kube::core::ResourceExt as _;
 use serde_json::json;
 
+use super::hand::applied;
 use super::harness::Operator;
 use crate::testbed::{ControlPlane, World, jobs};
+
+/// An operator, and a TerraformCluster that rests after its first apply.
+async fn applied_once() -> (World, Operator) {
+    let bed = ControlPlane::shared().await;
+    let world = World::new(bed).await;
+    world.cluster("prod").create().await;
+    world.state_by_hand("prod").await;
+    let operator = Operator::new(bed, &world).await;
+    operator.passes("prod", 6).await;
+    let job = world.only_job("prod").await.name_any();
+    jobs::finish(&world.client, &world.namespace, &job, applied()).await;
+    operator.passes("prod", 6).await;
+    assert_eq!(
+        world.told("prod", "ApplyJobSucceeded").await.state,
+        "True/ApplySucceeded"
+    );
+    (world, operator)
+}
 
 async fn our_leases(world: &World) -> Vec<Lease> {
     let api: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);

@@ -6,25 +6,12 @@ use kube::api::{Patch, PatchParams};
 use kube::core::ResourceExt as _;
 use serde_json::{Value, json};
 
-use crate::operator::hand::{applied, duration};
+use super::applied_once;
+use crate::operator::hand::duration;
 use crate::operator::harness::Operator;
-use crate::testbed::{ControlPlane, World, jobs};
+use crate::testbed::{ControlPlane, World};
 
 const KIND: &str = "TerraformCluster";
-
-/// An operator, and a TerraformCluster that rests after its first apply.
-async fn applied_once() -> (World, Operator) {
-    let bed = ControlPlane::shared().await;
-    let world = World::new(bed).await;
-    world.cluster("prod").create().await;
-    world.state_by_hand("prod").await;
-    let operator = Operator::new(bed, &world).await;
-    operator.passes("prod", 6).await;
-    let job = world.only_job("prod").await.name_any();
-    jobs::finish(&world.client, &world.namespace, &job, applied()).await;
-    operator.passes("prod", 6).await;
-    (world, operator)
-}
 
 async fn edit(world: &World, secret: &str, metadata: Value) {
     world

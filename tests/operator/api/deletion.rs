@@ -5,30 +5,13 @@ use kube::api::{DeleteParams, DynamicObject};
 use kube::core::ResourceExt as _;
 use serde_json::json;
 
+use super::applied_once;
 use crate::operator::hand::{applied, duration};
 use crate::operator::harness::Operator;
 use crate::testbed::{ControlPlane, World, jobs};
 
 const KIND: &str = "TerraformCluster";
 const RETAINED: &str = "captf.io/retained-from-uid";
-
-/// An operator, and a TerraformCluster whose first apply has succeeded.
-async fn provisioned() -> (World, Operator) {
-    let bed = ControlPlane::shared().await;
-    let world = World::new(bed).await;
-    world.cluster("prod").create().await;
-    world.state_by_hand("prod").await;
-    let operator = Operator::new(bed, &world).await;
-    operator.passes("prod", 6).await;
-    let job = world.only_job("prod").await.name_any();
-    jobs::finish(&world.client, &world.namespace, &job, applied()).await;
-    operator.passes("prod", 6).await;
-    assert_eq!(
-        world.told("prod", "ApplyJobSucceeded").await.state,
-        "True/ApplySucceeded"
-    );
-    (world, operator)
-}
 
 async fn delete(world: &World) {
     world
@@ -85,7 +68,7 @@ async fn row_14_an_object_that_was_never_applied_goes_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_11_retain_lets_the_object_go_and_keeps_its_state() {
-    let (world, operator) = provisioned().await;
+    let (world, operator) = applied_once().await;
     let uid = world.get(KIND, "prod").await.uid();
     world
         .patch(KIND, "prod", json!({"spec": {"deletionPolicy": "Retain"}}))
@@ -102,7 +85,7 @@ async fn row_11_retain_lets_the_object_go_and_keeps_its_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_15_a_readable_state_keeps_the_object_and_the_condition_says_what_can_be_done() {
-    let (world, operator) = provisioned().await;
+    let (world, operator) = applied_once().await;
     delete(&world).await;
     operator.passes("prod", 6).await;
     let told = world.told("prod", "Deleting").await;
@@ -162,7 +145,7 @@ async fn b2_an_ownerless_object_that_never_applied_goes_also_when_paused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b3_an_ownerless_object_with_a_state_stays_while_it_is_paused() {
-    let (world, operator) = provisioned().await;
+    let (world, operator) = applied_once().await;
     let pause = json!({"cluster.x-k8s.io/paused": "true"});
     world
         .patch(
@@ -203,7 +186,7 @@ async fn b31_an_externally_managed_object_waits_for_its_job_and_leaves_its_secre
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_user_of_an_identity_takes_its_mirror_along_and_tells() {
-    let (world, operator) = provisioned().await;
+    let (world, operator) = applied_once().await;
     world
         .patch(KIND, "prod", json!({"spec": {"deletionPolicy": "Retain"}}))
         .await;
