@@ -161,15 +161,16 @@ impl Working {
     }
 
     /// Writes what changed: metadata and spec, then status. An object that is gone meanwhile needs
-    /// neither (lifecycle.md §5).
+    /// neither (lifecycle.md §5): `false`, and nothing of the pass is to be told.
     ///
     /// # Errors
     /// A conflict when somebody wrote the object since it was read; then nothing of the failed part
     /// is written.
-    pub(super) async fn save(&mut self, access: &Access) -> Result<(), ApiError> {
+    pub(super) async fn save(&mut self, access: &Access) -> Result<bool, ApiError> {
         match self.write(access).await {
-            Err(error) if error.is_not_found() => Ok(()),
-            written => written,
+            Ok(()) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

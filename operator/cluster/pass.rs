@@ -292,7 +292,10 @@ impl<'a> Pass<'a> {
         status::summarise(&mut self.object, self.now);
         let saved = self.object.save(&self.context.access).await;
         self.object.note_writes(&self.context.caches);
-        saved?;
+        if !saved? {
+            self.context.metrics.object_gone(&self.owner.key);
+            return Ok(());
+        }
         let inputs = self.rendered.or(self.records.rendered_bytes());
         measure::object(&self.context.metrics, &self.object, Some(history), inputs);
         if self.bookkept {

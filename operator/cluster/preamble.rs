@@ -155,7 +155,7 @@ pub(super) async fn run(
         match object.save(access).await {
             Err(error) if error.is_conflict() => return Ok(Preamble::Again),
             saved => saved?,
-        }
+        };
         // The event of this write starts the next pass. One that converted a deletion goes on: it has
         // that to tell.
         if paused.is_none() && !converted {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::applied_once;
 use crate::operator::hand::{applied, duration};
-use crate::operator::harness::Operator;
+use crate::operator::harness::{Operator, Setup};
 use crate::testbed::{ControlPlane, World, jobs};
 
 const KIND: &str = "TerraformCluster";
@@ -193,4 +193,23 @@ async fn the_last_user_of_an_identity_takes_its_mirror_along_and_tells() {
     delete(&world).await;
     goes(&world, &operator).await;
     assert_eq!(operator.events("MirrorRemoved").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_pass_on_an_object_that_is_gone_tells_nothing() {
+    let (world, operator) = applied_once().await;
+    world
+        .patch(KIND, "prod", json!({"spec": {"deletionPolicy": "Retain"}}))
+        .await;
+    operator.caught_up("prod").await;
+    drop(operator);
+    delete(&world).await;
+    let setup = Setup::blind_to(&["terraformclusters"]);
+    let behind = Operator::set_up(ControlPlane::shared().await, &world, setup).await;
+    behind.stale_pass("prod").await.unwrap();
+    assert!(left(&world).await.is_none());
+    behind.stale_pass("prod").await.unwrap();
+    for reason in ["InfrastructureRetained", "DeletionStarted"] {
+        assert_eq!(behind.events(reason).await.len(), 1, "{reason}");
+    }
 }
