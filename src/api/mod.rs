@@ -5,6 +5,7 @@ mod cluster;
 mod embedded;
 mod identity;
 mod kind;
+mod machine;
 mod plan;
 mod schema;
 mod verbatim;
@@ -25,6 +26,10 @@ pub use identity::{
     TerraformClusterIdentityStatus,
 };
 pub use kind::{ApiKind, GROUP, VERSION};
+pub use machine::{
+    AddressType, MachineAddress, MachineDriftPolicy, TerraformMachine, TerraformMachineSpec,
+    TerraformMachineStatus,
+};
 pub use plan::{
     PlanPhase, PlanReason, PlanRef, PlanSummary, PlanTargetKind, PlanTargetRef, TerraformPlan,
     TerraformPlanSpec, TerraformPlanStatus,

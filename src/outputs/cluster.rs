@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::health::{Health, HealthState};
 use super::problem::Problem;
-use super::shape::{At, Broken};
+use super::shape::{At, Broken, field};
 use crate::api::FailureDomain;
 use crate::api::conditions::{EndpointAvailable, State as _, Verdict};
 use crate::inputs::{Endpoint, Exports};
@@ -78,21 +78,6 @@ impl ClusterOutputs {
         let state = self.health.as_ref().map(|health| health.state);
         state == Ok(HealthState::Pending)
     }
-}
-
-/// Reads one output by the contract's shape; null and absent are `None`.
-fn field<T>(
-    outputs: &BTreeMap<String, Output>,
-    name: &str,
-    read: fn(&Value) -> Result<T, Broken>,
-) -> Result<Option<T>, Problem> {
-    let Some(raw) = outputs.get(name).and_then(Output::known) else {
-        return Ok(None);
-    };
-    let invalid = |rule: Broken| Problem::invalid(name, rule);
-    let value: Value = serde_json::from_str(raw.get())
-        .map_err(|_| invalid("it is nested too deeply or holds half a character".to_owned()))?;
-    read(&value).map(Some).map_err(invalid)
 }
 
 /// Host of 1 to 512 characters and port of 1 to 65535, or neither; half of it is invalid

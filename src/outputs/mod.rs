@@ -6,9 +6,11 @@
 
 mod cluster;
 mod health;
+mod machine;
 mod problem;
 mod shape;
 
 pub use cluster::{ClusterOutputs, endpoint_verdict, is_provisioned};
 pub use health::{Health, HealthState, health_verdict};
+pub use machine::{MachineExpectations, MachineOutputs};
 pub use problem::{Problem, outputs_verdict};

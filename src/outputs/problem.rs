@@ -40,6 +40,28 @@ impl Problem {
         }
     }
 
+    /// The provider ID is another than the one that was written once (contract.md §5.4).
+    #[must_use]
+    pub fn provider_id_changed() -> Self {
+        Self {
+            state: OutputsValid::ProviderIdChanged,
+            message: "output provider_id is another than spec.providerID, which is written once: the module must not \
+                      replace the machine"
+                .to_owned(),
+        }
+    }
+
+    /// The machine is elsewhere than it was to be placed (contract.md §5.4).
+    #[must_use]
+    pub fn failure_domain_mismatch() -> Self {
+        Self {
+            state: OutputsValid::FailureDomainMismatch,
+            message: "output failure_domain is not the Machine's spec.failureDomain: the module must place the machine \
+                      there"
+                .to_owned(),
+        }
+    }
+
     /// What `OutputsValid` would say if this were the only problem.
     #[must_use]
     pub const fn state(&self) -> OutputsValid {

@@ -5,8 +5,26 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::problem::Problem;
+use crate::state::Output;
+
 /// A rule that a value breaks, in words.
 pub(super) type Broken = String;
+
+/// Reads one output by the contract's shape; null and absent are `None`.
+pub(super) fn field<T>(
+    outputs: &BTreeMap<String, Output>,
+    name: &str,
+    read: fn(&Value) -> Result<T, Broken>,
+) -> Result<Option<T>, Problem> {
+    let Some(raw) = outputs.get(name).and_then(Output::known) else {
+        return Ok(None);
+    };
+    let invalid = |rule: Broken| Problem::invalid(name, rule);
+    let value: Value = serde_json::from_str(raw.get())
+        .map_err(|_| invalid("it is nested too deeply or holds half a character".to_owned()))?;
+    read(&value).map(Some).map_err(invalid)
+}
 
 /// A value and the words for where it is.
 pub(super) struct At<'a> {
