@@ -67,10 +67,7 @@ impl Pass<'_> {
     /// No trace of an apply anywhere, and nobody depends on the object.
     async fn never_applied(&mut self) -> Result<bool, PassError> {
         self.read_records().await?;
-        let known = self.object.reported().is_provisioned()
-            || self.records.prove_an_apply()
-            || self.records.interrupted_apply().is_some();
-        if known {
+        if self.is_known_to_have_applied() || self.records.interrupted_apply().is_some() {
             return Ok(false);
         }
         let (machines, pools) = self.all_dependents().await?;

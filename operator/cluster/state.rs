@@ -150,10 +150,6 @@ impl Pass<'_> {
         &mut self,
         read: &state_ops::StateRead,
     ) -> Result<Option<String>, PassError> {
-        let label = |meta: &ObjectMeta| {
-            let labels = meta.labels.as_ref()?;
-            labels.get(labels::RETAINED_FROM_UID).cloned()
-        };
         let access = &self.context.access;
         let found = match read {
             state_ops::StateRead::State(state) => state.chunks.clone(),
@@ -172,15 +168,17 @@ impl Pass<'_> {
             .flatten()
             .map(Record::meta)
             .chain(&found);
-        Ok(kept.find_map(label))
+        Ok(kept.find_map(secrets::retained_from).map(str::to_owned))
+    }
+
+    /// Status or records prove that an apply succeeded once; backups may, too (deletion.md §4).
+    pub(super) fn is_known_to_have_applied(&self) -> bool {
+        self.object.reported().is_provisioned() || self.records.prove_an_apply()
     }
 
     /// No state Secret: never applied, lost, or nobody knows (state-secrets.md §7).
     async fn without_state(&mut self) -> Result<StateRead, PassError> {
-        let applied = self.object.reported().is_provisioned()
-            || self.records.prove_an_apply()
-            || !self.backups.is_empty();
-        let held = if applied {
+        let held = if self.is_known_to_have_applied() || !self.backups.is_empty() {
             Some(StateReadable::StateLost.with(
                 "the object applied before and its state Secret is gone: put the Secret back from a copy, or set \
                  spec.deletionPolicy: Retain to let the object go",

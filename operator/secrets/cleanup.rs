@@ -82,7 +82,8 @@ pub(super) fn of_another(secret: &ObjectMeta, owner: &Owner) -> bool {
 }
 
 /// The UID of the object that the Secret was kept from.
-pub(super) fn retained_from(secret: &ObjectMeta) -> Option<&str> {
+#[must_use]
+pub fn retained_from(secret: &ObjectMeta) -> Option<&str> {
     secret
         .labels
         .as_ref()?

@@ -21,13 +21,11 @@ use kube::core::PartialObjectMeta;
 
 use crate::client::Access;
 
-pub use cleanup::{delete_records, delete_state, release_backups};
+pub use cleanup::{delete_records, delete_state, release_backups, retained_from};
 pub use owner::{Owner, with_owner, with_user, without_owner};
 pub use patch::SecretPatch;
 pub use protection::{delete_protected, unprotect, with_protection, without_protection};
-pub use retain::{
-    Kept, Retained, adopt_retained, find_kept, list_backups, retain, retained_by_another,
-};
+pub use retain::{Kept, Retained, adopt_retained, find_kept, list_backups, retain};
 pub use run::{Provenance, RunInputs};
 
 /// A Secret without its data: what is read wherever the data does not matter.

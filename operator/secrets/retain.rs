@@ -87,19 +87,6 @@ async fn list(
     Ok(found.into_iter().map(|secret| secret.metadata).collect())
 }
 
-/// The UID that `kept` Secrets were retained from, when it is not this object's own: the object holds
-/// with `RetainedStateFound` (deletion.md §7).
-#[must_use]
-pub fn retained_by_another<'a>(
-    kept: impl IntoIterator<Item = &'a ObjectMeta>,
-    owner: &Owner,
-) -> Option<String> {
-    kept.into_iter()
-        .find(|secret| of_another(secret, owner))
-        .and_then(retained_from)
-        .map(str::to_owned)
-}
-
 /// How many Secrets Retain kept, for the event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retained {
@@ -243,14 +230,9 @@ mod tests {
 
     #[test]
     fn only_another_uid_holds_an_object() {
-        assert_eq!(
-            retained_by_another([&secret(Some("u1"))], &owner("u1")),
-            None
-        );
-        assert_eq!(retained_by_another([&secret(None)], &owner("u1")), None);
-        assert_eq!(
-            retained_by_another([&secret(None), &secret(Some("u0"))], &owner("u1")).as_deref(),
-            Some("u0")
-        );
+        assert!(!of_another(&secret(Some("u1")), &owner("u1")));
+        assert!(!of_another(&secret(None), &owner("u1")));
+        assert!(of_another(&secret(Some("u0")), &owner("u1")));
+        assert_eq!(retained_from(&secret(Some("u0"))), Some("u0"));
     }
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::health::{Health, HealthState};
+use super::health::Health;
 use super::problem::Problem;
-use super::shape::{At, Broken, field};
+use super::shape::{At, Broken, field, required};
 use crate::api::FailureDomain;
 use crate::api::conditions::{EndpointAvailable, State as _, Verdict};
 use crate::inputs::{Endpoint, Exports};
@@ -37,18 +37,13 @@ impl ClusterOutputs {
     /// and only an absent `health` is missing (C-13a, S-5).
     #[must_use]
     pub fn read(outputs: &BTreeMap<String, Output>, applied: bool) -> Self {
-        let absent = if outputs.contains_key("health") || !applied {
-            Problem::pending("health")
-        } else {
-            Problem::missing("health")
-        };
         Self {
             control_plane_endpoint: field(outputs, "control_plane_endpoint", read_endpoint)
                 .map(Option::flatten),
             failure_domains: field(outputs, "failure_domains", read_failure_domains)
                 .map(Option::unwrap_or_default),
             exports: Exports::new(outputs.get("exports").and_then(Output::known)),
-            health: field(outputs, "health", Health::read).and_then(|health| health.ok_or(absent)),
+            health: required(outputs, "health", applied, Health::read),
         }
     }
 
@@ -75,8 +70,7 @@ impl ClusterOutputs {
     /// The module says that its infrastructure is still coming up.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        let state = self.health.as_ref().map(|health| health.state);
-        state == Ok(HealthState::Pending)
+        self.health.as_ref().is_ok_and(Health::is_pending)
     }
 }
 

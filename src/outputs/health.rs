@@ -88,6 +88,12 @@ impl Health {
         })
     }
 
+    /// The module says that its infrastructure is still coming up.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.state == HealthState::Pending
+    }
+
     /// The condition's state by the table of contract.md §5.2.
     #[must_use]
     pub const fn condition(&self) -> InfrastructureHealthy {

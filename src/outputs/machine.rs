@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::health::{Health, HealthState};
+use super::health::Health;
 use super::problem::Problem;
-use super::shape::{At, Broken, field};
+use super::shape::{At, Broken, field, required};
 use crate::api::{AddressType, MachineAddress};
 use crate::state::{Output, State};
 
@@ -54,25 +54,13 @@ impl MachineOutputs {
     /// or the object is provisioned): until then an absent output is just not known yet.
     #[must_use]
     pub fn read(outputs: &BTreeMap<String, Output>, applied: bool) -> Self {
-        // Terraform writes no entry for a null root output, so only one that may not be null can be
-        // told to be missing (C-13a).
-        let absent = |name: &str| {
-            if outputs.contains_key(name) || !applied {
-                Problem::pending(name)
-            } else {
-                Problem::missing(name)
-            }
-        };
-        let required =
-            |name: &'static str| move |value: Option<_>| value.ok_or_else(|| absent(name));
         Self {
             provider_id: field(outputs, "provider_id", read_provider_id).map(Option::flatten),
-            addresses: field(outputs, "addresses", read_addresses)
-                .and_then(|found| found.ok_or_else(|| absent("addresses"))),
+            addresses: required(outputs, "addresses", applied, read_addresses),
             failure_domain: field(outputs, "failure_domain", read_failure_domain),
             interruptible: field(outputs, "interruptible", |value| At::output(value).bool())
                 .map(Option::unwrap_or_default),
-            health: field(outputs, "health", Health::read).and_then(required("health")),
+            health: required(outputs, "health", applied, Health::read),
         }
     }
 
@@ -113,8 +101,7 @@ impl MachineOutputs {
     /// The module says that its infrastructure is still coming up.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        let state = self.health.as_ref().map(|health| health.state);
-        state == Ok(HealthState::Pending)
+        self.health.as_ref().is_ok_and(Health::is_pending)
     }
 
     /// A machine is provisioned, once and for all, when an apply succeeded (the state has an inputs

@@ -26,6 +26,23 @@ pub(super) fn field<T>(
     read(&value).map(Some).map_err(invalid)
 }
 
+/// Reads one output that may be neither null nor absent. Terraform writes no entry for a null root
+/// output, so an absent one is missing only once an apply has succeeded (C-13a, C-14).
+pub(super) fn required<T>(
+    outputs: &BTreeMap<String, Output>,
+    name: &str,
+    applied: bool,
+    read: fn(&Value) -> Result<T, Broken>,
+) -> Result<T, Problem> {
+    field(outputs, name, read)?.ok_or_else(|| {
+        if outputs.contains_key(name) || !applied {
+            Problem::pending(name)
+        } else {
+            Problem::missing(name)
+        }
+    })
+}
+
 /// A value and the words for where it is.
 pub(super) struct At<'a> {
     place: String,

@@ -142,16 +142,6 @@ impl Record {
             .filter(|job| !job.is_empty())
             .map(JobName::new)
     }
-
-    /// The UID of an earlier object that the record was kept from by Retain.
-    #[must_use]
-    pub fn retained_from(&self) -> Option<&str> {
-        self.meta
-            .labels
-            .as_ref()?
-            .get(crate::api::keys::labels::RETAINED_FROM_UID)
-            .map(String::as_str)
-    }
 }
 
 /// Both records of an object.

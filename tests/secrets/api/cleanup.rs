@@ -4,7 +4,7 @@ use captf::names::JobName;
 use captf::operator::secrets::{Owner, Retained};
 use captf::operator::secrets::{
     adopt_retained, delete_records, delete_state, find_kept, plan_key, records, release_backups,
-    retain, retained_by_another,
+    retain, retained_from,
 };
 use captf::operator::state::{StateRead, StateReader};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -145,10 +145,8 @@ async fn retained_secrets_outlive_the_object_hold_the_next_and_are_adopted() {
         (kept.state.len(), kept.backups.len(), kept.records.len()),
         (2, 1, 2)
     );
-    assert_eq!(
-        retained_by_another(kept.iter(), &next),
-        Some(owner.uid.clone())
-    );
+    let labelled: Vec<&str> = kept.iter().filter_map(retained_from).collect();
+    assert_eq!(labelled, [owner.uid.as_str(); 5]);
     assert_eq!(
         delete_state(&scene.manager, &next).await.unwrap(),
         0,
@@ -158,7 +156,7 @@ async fn retained_secrets_outlive_the_object_hold_the_next_and_are_adopted() {
 
     assert_eq!(adopt_retained(&scene.manager, &next).await.unwrap(), 5);
     let kept = find_kept(&scene.manager, &next.key).await.unwrap();
-    assert_eq!(retained_by_another(kept.iter(), &next), None);
+    assert_eq!(kept.iter().find_map(retained_from), None);
     assert_eq!(kept.iter().count(), 5);
     let read = StateReader::default()
         .read(&scene.manager, next.namespace(), &suffix)
